@@ -24,7 +24,7 @@ advantages (section 3), alpha 0.1 to 0.001 with GRPO, the weight 0.8 of the form
 Departures: No code is released. The form of the verdicts is our choice ("yes no =no"; each word other than "yes" calls a step wrong). Our own choices
 are also the deductions of f, the decay 0.9 of the average of $s_c$ over batches, the unit of $s_c$ (1 for balanced classes), and the value 0 for a
 step without a verdict. The first of the 5 texts guides the generator; this is our choice, too. The verifier also writes texts in the steps that train
-the generator. Both players start from one model. Population deviations without an epsilon and the KL term are as in grpo. The paper first fine-tunes
+the generator. Both players start from one model. The population deviation (without an epsilon) and the KL term are as in grpo. The paper first fine-tunes
 the generator on step marks; here the start model should already write steps that `marking` finds.
 """
 
