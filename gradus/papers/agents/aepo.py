@@ -6,7 +6,7 @@
     loss = 1/N sum_i 1/|o_i| sum_t -F(rho, A) A
     F(rho, A) = (1 + epsilon_h) rho / (sg[rho]) if A > 0 and rho > 1 + epsilon_h; 1 - epsilon_l if A < 0 and rho < 1 - epsilon_l; else rho
 
-A segment is one answer of the agent. A question gets k episodes. The first one is a trial without branches. $H_root$ is the mean entropy of the first
+A segment is one answer of the agent. A question gets k episodes. The first episode is a trial without branches. $H_root$ is the mean entropy of the first
 20 tokens of the trial's first segment, as a share of the largest entropy. $H_tool$ is the mean of the same quantity over the later segments of the
 trial, which follow tool results. Of the k episodes, m (including the trial) start from the question; the others are branches. So m is large if the
 model is more uncertain at the question than after tool results. $H_t$ is the same quantity for the segment after tool result t. l counts the
@@ -135,7 +135,9 @@ class BalancedBranches:
 
 
 def _numbered(group: Group) -> Group:
-    """Returns the group with a stream `branch` in which 0 means the trial. A trajectory without this stream gets 0, and all other numbers rise by 1."""
+    """Returns the group with a stream `branch` in which 0 means the trial. A trajectory without this stream (the trial) gets 0. The numbers of all other
+    trajectories rise by 1.
+    """
     none = {t.id: [np.full(c.actions, -1, np.int32) for c in t.contexts] for t in group.trajectories}
     rows = {t.id: [c.streams.get(STREAM, row) + np.int32(1) for c, row in zip(t.contexts, none[t.id], strict=True)] for t in group.trajectories}
     return streamed(group, STREAM, rows)
@@ -160,7 +162,7 @@ class MoreIfUnsure:
 
 @dataclass(frozen=True)
 class OpenTop:
-    """PPO's clip, but an action with A > 0 whose ratio is above the upper bound keeps the gradient that it has at this bound."""
+    """PPO's clip with one change: if A > 0 and the ratio is above the upper bound, the action keeps the gradient of this bound."""
 
     low: float = 0.2
     high: float = 0.28

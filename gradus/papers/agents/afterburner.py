@@ -18,14 +18,14 @@ Use if: costs can be measured reliably, a program can be improved in several rou
 Avoid if: costs vary between runs, or pairs of slow and fast programs suffice (see perf_rrhf).
 Reference: Du et al., Afterburner: Reinforcement Learning Facilitates Self-Improving Code Efficiency Optimization, arXiv:2505.23387: the prompt, the verdicts and
 their rewards, the gain, the weights 0.5 and 0.2, groups of 32, no KL, 10 rounds, and the percentile among collected programs.
-Departures: The rewards, the weights and the order of the tags are those of the released code (Elfsong/Afterburner, grpo/afterburner_reward_function.py). That
+Departures: The rewards, the weights and the order of the tags are as in the released code (Elfsong/Afterburner, grpo/afterburner_reward_function.py). That
 code also runs the program of a reply with a broken form; here such a reply has no program, so it fails. In that code, an earlier program that fails has its
 recorded costs, at most the caps; here it has the caps. A length term with weight 0.3 is always 0 in that code, and is left out here. That code has one
-percentile for each goal, which also counts programs of equal cost; reward/beyond is for the time only. The task `code_speed` is ours: programs in a small
-part of Python, whose steps and list entries an interpreter counts, in place of seconds and bytes. The caps are 12,000 steps, 200 entries and 400,000 in sum.
-The collected programs are the versions of the task. The recipe does not set the paper's learning rate of 10^-6 and its 32 problems per step. Fine-tuning
-before the training (the released "cold start") is a separate run. In all rounds at test time, the gain is measured against the first program. A task without
-costs gives only its verdict.
+percentile for each goal, which also counts programs of equal cost; reward/beyond is for the time only. The task `code_speed` is ours: its programs use a
+small part of Python, and an interpreter counts steps and list entries in place of seconds and bytes. The caps are 12,000 steps, 200 entries, and 400,000 for
+the integral. The collected programs are the versions of the task. The recipe does not set the paper's learning rate of 10^-6 and its 32 problems per step.
+Fine-tuning before the training (the released "cold start") is a separate run. In all rounds at test time, the gain is measured against the first program. If
+a task has no costs, the reward is the verdict.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def percentile(time: float | None, others: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class MeasuredChange(Combines):
-    """The weighted sum of the improvement of the cost and of the form. A task without costs gives only its verdict."""
+    """The weighted sum of two terms: the improvement of the cost, and the form. If a task has no costs, the reward is the verdict."""
 
     improve: float = 0.5
     form: float = 0.2

@@ -16,10 +16,10 @@ Use if: answers can be verified, programs help, and the model can write programs
 Avoid if: problems are easy without a program, because the form and the calls earn a reward in any case (see torl, which rewards the answer alone).
 Reference: Singh et al., Agentic Reasoning and Tool Integration for LLMs via Reinforcement Learning, arXiv:2505.01441, sections 3 and 4.1: the template,
 the mask, and the rewards 2 for the answer and the share of calls that ran. The authors give no code.
-Departures: The paper adds several terms for the form, whose sum is at most 1. The quarters and the limit of 5 pieces are our choices. The paper also
-trains on function calls. The reward of these tasks is the share of fields of the final state that equal the right state, plus the share of right
-calls. This part is left out, because no task here has such a state. If the last line of a program is an expression, its value is printed. One update
-uses each batch, so the ratio is 1 and the clip never acts.
+Departures: The paper adds several terms for the form; their sum is at most 1. The quarters and the limit of 5 pieces are our choices. The paper also
+trains on function calls. In these tasks the reward is the share of right fields in the final state, plus the share of right calls. This part is left out,
+because no task here has such a state. If the last line of a program is an expression, its value is printed. One update uses each batch, so the ratio is 1 and
+the clip never acts.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class CallsThatRan(Combines):
 
 artist = grpo.derive(
     "artist",
-    "Programs inside the answer: 2 for a right answer, up to 1 for the form, and the share of calls that ran.",
+    "Programs run inside the answer. The reward is 2 for a right answer, up to 1 for the form, and the share of calls that ran.",
     family="agents",
     environment=Tools(tools=Frozen(python=Python()), form=TaggedCalls("<output>", "</output>"), limit=5),
     rollout=Episodes(max_turns=5),

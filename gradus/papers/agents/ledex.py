@@ -4,10 +4,11 @@
     R_exp = max(-5, (50 S_ex - 35)/3)
     delta_t = r_t + V_(t+1) - V_t, quad A_t = sum_(k >= 0, t + k <= e(t)) lambda^k delta_(t+k)
 
-$S_cb$ is the mean CodeBLEU of the fix and the known right fixes, and $S_ut$ is the share of tests that the fix passes. $S_ex$ is the mean cosine of the
-embeddings of the explanation and of the explanations that led to a right fix: 0.4 gives -5, 0.7 gives 0, and 1 gives 5. The last token of the explanation
-gets $R_exp$, and the last token of the fix gets $R_code$. e(t) is the last token of the segment of token t, and the value after e(t) is 0. So the reward of
-the fix does not change the advantages of the explanation. The advantages of the two segments are whitened separately. The KL penalty applies to every token.
+$S_cb$ is the mean CodeBLEU of the fix and the known right fixes, and $S_ut$ is the share of tests that the fix passes. $S_ex$ is the mean cosine between the
+embedding of the explanation and the embeddings of explanations that led to a right fix: 0.4 gives -5, 0.7 gives 0, and 1 gives 5. The last token of the
+explanation gets $R_exp$, and the last token of the fix gets $R_code$. e(t) is the last token of the segment of token t, and the value after e(t) is 0. So the
+reward of the fix does not change the advantages of the explanation. The advantages of the two segments are whitened separately. The KL penalty applies to
+every token.
 
 A reply is <explanation>...</explanation><fix>...</fix>. The prompt has the task, the wrong program, and the result of a failing test. Training uses right
 and wrong fixes. Fine-tuning comes first, on trajectories whose fix passes all tests: `gradus train sft:50,ledex:100 --task code_repair --task.form function
@@ -166,7 +167,7 @@ class FailingTest:
 
 ledex = ppo.derive(
     "ledex",
-    "Explains the fault of a wrong program and writes it again; explanation and fix have separate rewards in PPO.",
+    "A model explains the fault of a wrong program and writes the program again; explanation and fix have separate rewards in PPO.",
     family="agents",
     rollout=WithSpans(marking=PARTS),
     reward=ExplainedFix(),

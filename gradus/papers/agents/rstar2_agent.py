@@ -155,7 +155,7 @@ NOT_ALWAYS = Screened(low=0.0, high=1 - 1e-9)  # leaves out problems that are al
 
 rstar2_agent = grpo.derive(
     "rstar2_agent",
-    "Twice as many answers as are trained: right answers with few failed calls are kept, and wrong answers at random.",
+    "Half of the sampled answers are trained: right answers with few failed calls are preferred, and wrong answers are drawn at random.",
     family="agents",
     environment=CODE,
     rollout=Episodes(max_turns=10),

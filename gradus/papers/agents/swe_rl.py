@@ -16,14 +16,14 @@ of replies with a sound form; accuracy is the share of edits that equal the deve
 
 Use if: many repairs by developers exist, and the repaired programs cannot be run or are expensive to run.
 Avoid if: tests run cheaply (see the task code with grpo), or good repairs often differ from the developer's, because a good but different repair earns less
-than a failing near copy.
+than a failing repair that is nearly equal.
 Reference: Wei et al., SWE-RL: Advancing LLM Reasoning via Reinforcement Learning on Open Software Evolution, arXiv:2502.18449, eq. 1 and 2, section 2
 (groups of 16, 32 prompts) and the ablation of the discrete reward, and the released code (facebookresearch/swe-rl, reward.py).
 Departures: The task `code_repair` makes modules with one planted fault, in place of pull requests; curation and the test-time scaffold are not part of the
 recipe. A mark of an edit may have three to seven signs, such as <<<. An empty SEARCH text breaks the form; the released code inserts the text at every line.
 Text outside both tags, or the tags in the other order, break the form; the released code only counts the tags. If edits cancel in all files and the
 developer's edit is empty as well, r is 0 (released: 1). The recipe does not set the paper's 1600 steps and 16,384 tokens. The KL coefficient 0.04 and the
-rate are those of grpo; the paper gives no coefficient. The reward `otherwise` judges a problem without files.
+rate are as in grpo; the paper gives no coefficient. The reward `otherwise` judges a problem without files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""TAPO: DAPO with search and code inside the answer. Calls earn nothing, so the policy calls a tool only where the call helps.
+"""TAPO: DAPO with search and code inside the answer. Calls earn nothing, so the policy calls a tool only if the call helps.
 
     y = b_1 b_2 ... b_n, quad b_k in {"<think>", "<search>", "<code>", "<response>", "<answer>"}, quad b_n = "<answer>"
     R = s + max(-1, min(-("len"(y) - (L - B)) / B, 0))
@@ -89,7 +89,7 @@ def exact(said: str, due: str) -> float:
 
 
 def fact(said: str, due: str) -> float:
-    """Returns 1 if the right answer is part of the text, else 1 - d for a relative edit distance d below 0.5, else 0.
+    """Returns 1 if the right answer is part of the text. Otherwise returns 1 - d for a relative edit distance d below 0.5, and 0 for a larger d.
 
     >>> fact("abcd", "abce"), fact("abcd", "wxyz")
     (0.75, 0.0)

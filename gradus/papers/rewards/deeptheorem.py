@@ -82,7 +82,7 @@ def one_each(problems: Sequence[Problem]) -> list[Problem]:
 
 @dataclass(frozen=True)
 class AllVariants:
-    """Measures the share of right verdicts (held_out/accuracy), and of theorems whose variants all have a right verdict (held_out/outcome)."""
+    """Measures the share of right verdicts (held_out/accuracy), and the share of theorems with right verdicts on all variants (held_out/outcome)."""
 
     problems: int = 64  # theorems
     patience: int = 0  # the run stops early after this number of evaluations without improvement; 0: it never stops early

@@ -19,8 +19,8 @@ released code (pidneuralode/ORBIT) has 8 answers to each of 64 problems, one upd
 unconfirmed.
 Departures: The released score has no limits, so faults can make it negative; here it lies between 0 and 1, as in HealthBench. The released
 configuration trains as dapo does: upper clip 0.28, mean over tokens, further sampling, and a penalty for overlong answers. The configuration does not
-compute the filters. Here all other settings are those of GRPO. The KL coefficient 0.04 of GRPO is our choice. The filters use the answers of the
-step's own group. In the paper they use eight extra answers before each of two parts of the training. A group with the mean 0 is kept, but has no
+compute the filters. Here all other settings are as in GRPO. The KL coefficient 0.04 of GRPO is our choice. The filters use the answers of the
+step's own group. In the paper, the filters use eight extra answers before each of two parts of the training. A group with the mean 0 is kept, but has no
 gradient. The bounds 0.75, three retrieved texts and TF-IDF in place of embeddings are our choices. The model that writes rubrics, the reranking and
 the simulated consultations are not part of the recipe; no task has consultations, so the claims use the constraints of the task instructions, with a
 scripted judge.
@@ -87,7 +87,7 @@ class UnmasteredChecklist(Checklist):
 
 infimed_orbit = grpo.derive(
     "infimed_orbit",
-    "A rubric for each prompt, with faults as negative criteria; criteria and prompts that the policy masters are filtered out.",
+    "Each prompt has a rubric, with faults as negative criteria; criteria and prompts that the policy masters are filtered out.",
     family="rewards",
     reward=UnmasteredChecklist(),
     selection=MeanReward(0.0, 0.75),

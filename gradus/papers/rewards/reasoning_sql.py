@@ -19,8 +19,8 @@ Reference: Pourreza et al., Reasoning-SQL: Reinforcement Learning with SQL Tailo
 arXiv:2503.23157: the six rewards and GRPO without a supervised stage. No code of the authors was found.
 Departures: The weights are our choices; the result of a query counts more than all other rewards together. The paper's judge is a large model with
 its own rubrics; here the player `judge` gives points from 0 to 10 (`WrittenPoints`), and `ClauseJudge` is a scripted judge with the same task. Names
-count as used if they occur as tokens of the query, even inside a string. The schema filter is left out. A task whose verifier runs no queries gives
-only its verdict.
+count as used if they occur as tokens of the query, even inside a string. The schema filter is left out. If the verifier of a task runs no queries, the reward
+is the verdict.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class QueryReward(Combines):
 
 reasoning_sql = grpo.derive(
     "reasoning_sql",
-    "Queries with partial rewards for the items used, n-grams, syntax, the judged logic and the form.",
+    "Queries get partial rewards for their tables and columns, n-grams, syntax, logic and form.",
     family="rewards",
     reward=QueryReward(),
     objective__kl__coefficient=0.001,

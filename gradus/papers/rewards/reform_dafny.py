@@ -46,7 +46,7 @@ from gradus.types.signals import Signal
 
 @dataclass(frozen=True)
 class Staged(Combines):
-    """The reward by stages: errors, then compiled code, verified code, and a strong specification. A task without a checker gives only its verdict."""
+    """The reward by stages: errors, then compiled code, verified code, and a strong specification. If a task has no checker, the reward is the verdict."""
 
     error: float = 0.01
     compiles: float = 0.2

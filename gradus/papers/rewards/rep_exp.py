@@ -28,9 +28,9 @@ bonus if all replies are wrong. The scripts of the released code (verl, recipe/r
 updates (1024 prompts in mini-batches of 256). The released matrix comes from scikit-learn's SparseRandomProjection: density 1 / sqrt(width), entries
 +-sqrt(sqrt(width) / dim).
 Departures: The random key of the step determines the matrix. The paper draws the first reply at random; here the first reply is the first of the
-pool, because all replies of the pool have the same distribution. A trajectory of several contexts has the mean over all its tokens. The paper's bonus
-on single tokens while sampling (section 4.2) is left out. The defaults of the released code are leave-one-out, 512 dimensions and beta 1; its scripts
-override all three. The released code can also keep Sigma across steps and divide bonuses by their deviation; both are off in its runs.
+pool, because all replies of the pool have the same distribution. The feature of a trajectory with several contexts is the mean over all its tokens. The
+paper's bonus on single tokens while sampling (section 4.2) is left out. The defaults of the released code are leave-one-out, 512 dimensions and beta 1; its
+scripts override all three. The released code can also keep Sigma across steps and divide bonuses by their deviation; both are off in its runs.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ class DiverseOf:
 
 rep_exp = grpo.derive(
     "rep_exp",
-    "A reply whose hidden states differ from those of the group gets a bonus if some reply is right; the same score picks replies at test time.",
+    "In groups with a right reply, a reply with unusual hidden states gets a bonus; the same score picks replies at test time.",
     family="rewards",
     reward=Exploring(),
     objective__policy__average=TokenMean(),

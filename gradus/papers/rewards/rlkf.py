@@ -146,7 +146,7 @@ starting = sft.derive("rlkf_start", "Imitation of solutions, some of which are r
 
 rlkf = ppo.derive(
     "rlkf",
-    "A reward model learns from the policy's own knowledge that right beats refused and refused beats wrong; PPO follows.",
+    "A reward model learns that a right answer beats a refusal, and that a refusal beats a wrong answer; then PPO trains the policy.",
     family="rewards",
     reward=RewardModel("judge"),
     credit__coefficient=0.1,

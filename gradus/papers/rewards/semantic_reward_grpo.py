@@ -20,7 +20,7 @@ Avoid if: no references exist, or a verifier can check the explanation (see post
 Reference: Pappone et al., Shaping Explanations: Semantic Reward Modeling with Encoder-Only Transformers for GRPO, arXiv:2509.13081, abstract: cosine
 of small-encoder embeddings, further rewards for correctness and form, continued pre-training and fine-tuning before GRPO.
 Departures: No code was found, and only abstract and summaries were read. The weights, the clip at 0, windows of 256 tokens and the stage `encoder`
-with its loss are our choices; the paper takes a ready encoder-only model. Here the encoder is a copy of the policy, whose attention is causal. The
+with its loss are our choices; the paper takes a ready encoder-only model. Here the encoder is a copy of the policy, so its attention is causal. The
 contrastive loss comes from Khosla et al., arXiv:2004.11362. The KL coefficient and the clip are as in grpo.
 """
 

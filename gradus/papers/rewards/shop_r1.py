@@ -51,7 +51,7 @@ TYPES = ("click", "type_and_submit", "terminate")
 
 @dataclass(frozen=True)
 class Peaked(Want):
-    """KL(p || uniform) = log V - entropy of p, in nats. It is 0 if p is uniform. [A]"""
+    """KL(p || uniform) = log V - entropy of p, in nats. The value is 0 if p is uniform. [A]"""
 
     opens: ClassVar[frozenset[str]] = frozenset({"logits"})
 
@@ -66,7 +66,7 @@ def peaked(logits: Tensor) -> Tensor:
 
 
 def action_of(completion: str) -> Mapping[str, Any] | None:
-    """Returns the action of the JSON object of a completion; None if the object lacks a rationale, or an action of a known type."""
+    """Returns the action in a completion's JSON object; None if the object has no rationale, or no action of a known type."""
     try:
         found = json.loads(completion[completion.index("{") : completion.rindex("}") + 1])
     except (ValueError, RecursionError):
@@ -140,7 +140,7 @@ class ShopperReward(Combines):
 
 shop_r1 = grpo.derive(
     "shop_r1",
-    "A shopper's next action: certainty rewards the rationale, and a hierarchy from type to values rewards the action.",
+    "A shopper's next action: the rationale is rewarded for its certainty, and the action for its type and its values.",
     family="rewards",
     reward=ShopperReward(),
     rollout=WithSpans(marking=Phrases(r'(?<="rationale":")[^"]+')),

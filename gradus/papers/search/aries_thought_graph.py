@@ -5,9 +5,10 @@
     y^* = argmax_(v in "attempts at the problem") "score"(v)
 
 A node of the graph is a problem or an attempt. An attempt has a text, and after `score` also a score. Edges lead from the parents of a node to the node. The
-policy agent reads the problem, the list of operations, the graph and the history $h_t$. It summarises the progress and names one operation with the numbers
-of nodes. `decompose 0` adds the parts of problem 0. `solve 1`, `refine 3` and `aggregate 3 4` are calls of the reasoning agent: each call adds an attempt. An
-aggregate needs one attempt at each part of a problem. `score 3 4` tests attempts, `keep_best 1 3 4` drops all but the best, and `stop` ends the episode.
+policy agent reads the problem, the list of operations, the graph and the history $h_t$. The agent summarises the progress and names one operation with the
+numbers of nodes. `decompose 0` adds the parts of problem 0. `solve 1`, `refine 3` and `aggregate 3 4` are calls of the reasoning agent: each call adds an
+attempt. An aggregate needs one attempt at each part of a problem. `score 3 4` tests attempts, `keep_best 1 3 4` drops all but the best, and `stop` ends the
+episode.
 
 The policy agent is sampled M = 5 times, and the most frequent operation is taken. If several operations are equally frequent, the first one wins. An
 impossible operation changes nothing, but costs one of the T = 30 steps; the history then contains the reason. No weights change.
