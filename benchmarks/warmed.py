@@ -80,8 +80,8 @@ VERDICTS = Start("benchmarks/verdicts.py:verdicts", {"level": "2"}, 120, model="
 SERVING = Start("orders", {"level": "1", "instruction": "false"}, 80, model="gradus/policies/tiny/words", problems=32)
 """A start model that was shown dialogues with customers."""
 
-PLANNING = Start("benchmarks/plans.py:plans", {"level": "1"}, 100, model="gradus/policies/tiny/base", problems=8)
-"""A start model of a strategist that plans at random, and of an agent that follows the plans."""
+PLANNING = Start("benchmarks/plans.py:plans", {"level": "1"}, 80, model="gradus/policies/tiny/base", problems=8)
+"""A start model of a strategist that mostly plans at random, and of an agent that follows the plans."""
 
 TUTORING = Start("tutor", {"level": "1", "skill": "0"}, 60, model="gradus/policies/tiny/base", problems=32)
 """A start model of a tutor that was shown hints, wrong hints, results and messages without help."""
