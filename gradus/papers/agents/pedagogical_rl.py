@@ -163,7 +163,7 @@ _LESSONS: dict[str, Any] = {
     "task": "tutor",
     "options": {"level": "1"},
     "fields": {"prompts": "8", "group": "8", "learning_rate": "3e-4", "warmup": "0", "study": "none"},
-    "budget": "steps=15",
+    "budget": "steps=10",
 }
 
 claims = (

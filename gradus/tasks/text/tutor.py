@@ -15,7 +15,7 @@ from gradus.types.parts import Task
 LEVELS = (1, 3)  # fewest and most steps, less one
 END = "<end>"
 KNOWN = 0.3  # the chance that the student knows the operation of a step
-ACTS = (("hint", 0.4), ("wrong", 0.1), ("leak", 0.3), ("idle", 0.2))
+ACTS = (("hint", 0.5), ("wrong", 0.1), ("leak", 0.2), ("idle", 0.2))
 """The acts of a tutor without skill, with their chances."""
 
 
