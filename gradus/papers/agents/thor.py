@@ -22,10 +22,11 @@ on self-correction. L, alpha, 16, the clip, the ceiling 3, the 5 calls, the sing
 continuations per question are as in the released script (JingMog/THOR). The paper adds a separate mean of each level.
 Departures: TIRGen, which turns text steps into programs, is left out; demonstrations of the task stand for its data. The cut stays within the thought before
 the call; the released code cuts the last 100 tokens of the whole answer. The released code stops an episode at its first failed call, gives such an episode no
-loss, and also leaves out short answers and answers without a box; here episodes continue after a failed call and learn. If no call failed, the released code
-writes a call that ran again; here the step has no continuations. The rule for NLL is the reward 1; in the released code it is A > 0. The deviation is the
-population deviation without an epsilon. The script takes 5120 questions and 40 updates per round; here there are 128 questions and 4 updates. The 4
-repairs are our choice.
+loss, and also leaves out short answers, answers without a box, and groups of which less than half is left; here episodes continue after a failed call and
+learn. If no call failed, the released code writes a call that ran again; here the step has no continuations. The released code samples until a round has
+enough groups with unequal rewards; here a step has what is left. The rule for NLL is the reward 1; in the released code it is A > 0. The deviation is that of
+the population, without an epsilon; the released code takes that of the sample plus 1e-6. The script takes 5120 questions and 40 updates per round; here there
+are 128 questions and 4 updates. The 4 repairs are our choice.
 """
 
 from gradus.environments.tools import Tools
@@ -86,7 +87,8 @@ claims = (
         says="From a start that mistypes half of its first programs, the mean share of calls that run in 16 steps is at least 0.1 above episodes alone.",
         source=(
             "arXiv:2509.13761, figure on the pass rate of code with and without the step level; the row's 10 points of the area under the curve; the start, the "
-            "task and the sizes are ours. The continuations cost extra tokens"
+            "task and the sizes are ours. The programs of this task have no thought before them, so a continuation writes the whole action. The continuations "
+            "cost extra tokens"
         ),
         against="thor --rollout.most 0",
         measure="ran:mean",

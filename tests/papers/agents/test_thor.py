@@ -1,4 +1,4 @@
-"""THOR: the loss by hand, both levels in one update, the stages, and GRPO at the limit."""
+"""THOR: the loss by hand, the groups of both levels, the stages, and GRPO at the limit."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from gradus.objectives.aggregation import TokenMean
 from gradus.objectives.trust import Clip
 from gradus.papers.agents.thor import PROGRAMS, thor
 from gradus.papers.bases.grpo import grpo
@@ -48,19 +49,24 @@ def test_failed_calls_of_the_task_are_written_again() -> None:
     (problem,) = task.source.draw([0], 1, Key(0))
     (_, slip), _, (_, answer) = task.environment.demonstration(problem)
     assert slip.endswith(")\n```\n```output")
-    drawn = []
+    drawn: list[tuple] = []
+    codes = iter(("2", "2 / 0"))
 
     def speak(ask) -> str:
         drawn.append(ask.request.tags)
         if "fork" in ask.request.tags:
-            return "```python\n2\n```\n```output"
+            return f"```python\n{next(codes)}\n```\n```output"
         return (slip, answer)[ask.request.tags[-1]]
 
     world, _ = scripted_world(task, speak, reward=thor.reward)
     (group,) = asyncio.run(thor.rollout.run([Request(problem, 2)], world))
     (tried,) = asyncio.run(world.aside())
-    assert (group.rewards.tolist(), tried.rewards.tolist(), tried.aside) == ([1.0, 1.0], [1.0, 1.0], True)
+    assert (group.rewards.tolist(), tried.rewards.tolist(), tried.aside) == ([1.0, 1.0], [1.0, 0.0], True)
     assert sum("fork" in tags for tags in drawn) == 2
+    assert thor.selection.keep([group, tried], Key(0)) == ([tried], [group])
+    assert [t.right for t in tried.trajectories] == [True, False]  # so the NLL also learns continuations
+    (rows,) = thor.credit.assign([tried], {})
+    assert [[float(a) for a in one.advantages] for one in rows] == [[1.0] * tried.trajectories[0].actions, [-1.0] * tried.trajectories[1].actions]
 
 
 def test_the_first_stage_learns_demonstrations() -> None:
@@ -71,5 +77,6 @@ def test_the_first_stage_learns_demonstrations() -> None:
 
 def test_numbers_of_the_paper() -> None:
     assert (thor.rollout.cut, thor.rollout.most, thor.setting.group, thor.environment.calls) == (100, 1.0, 16, 5)
-    assert thor.objective["imitation"].coefficient == 0.01
+    assert (thor.objective["imitation"].coefficient, thor.objective["policy"].average) == (0.01, TokenMean())
+    assert {*thor.objective} == {"policy", "imitation"}
     assert {name.split(".")[0] for name in changes(grpo, thor)} >= {"environment", "objective", "rollout", "selection", "schedule"}
