@@ -3,7 +3,7 @@
     y = (phi_1, phi_2, o_2, phi_3, ..., phi_n), quad phi_t = <tag> ... </tag>
     loss_"SFT" = -mean over tokens of phi_t of log pi, quad "a trace with a repair counts twice"
     R = 1{right} 1{form}
-    A_i = (R_i - mean(R)) / (std(R)), quad 0 < accuracy(group) < 1
+    A_i = (R_i - mean(R)) / (std(R)), quad min(R) < max(R)
     loss = mean over tokens of phi_t of -min(rho_t A, clip(rho_t, 1 - 0.2, 1 + 0.28) A), "constant above" rho_t = 10 "if" A < 0
 
 Each segment $phi_t$ activates an agent by its tag. Role agents write text: <plan>, <think>, <reflection>, <suggested_answer>, <double_check>, <answer>. The tool
@@ -22,8 +22,8 @@ Reference: Li et al., Chain-of-Agents: End-to-End Agent Foundation Models via Mu
 distillation, on filters and on agentic RL. 8 answers, the clip, the ceiling 10 (web agent), 8 mini-batches of 32 of 256 questions (code agent), the filter of
 groups and the zero KL are those of the released scripts (OPPO-PersonalAI/Agent_Foundation_Models).
 Departures: The task is search_qa, whose verifier replaces the judge of web tasks; the judge's reward has no form in the released web script. The team is a
-script: it reads the task's own queries, writes poor queries and forgets checks, so that the filters act. The weight 2, the band 0.1 to 0.9 and the numbers of
-steps are ours. No model knows the facts of the task, so the filter for questions that need no tool is left out. The released check of the form also refuses
+script: it reads the task's own queries, writes poor queries and forgets checks, so that the filters act. The weight 2, the band 0.1 to 0.9, the limit of 10
+turns and the numbers of steps are ours. No model knows the facts of the task, so the filter for questions that need no tool is left out. The released check of the form also refuses
 two equal tags in a row. There is one tool; crawling pages and code are left out.
 """
 
@@ -47,6 +47,7 @@ from gradus.rollouts.dynamic_sampling import DynamicSampling
 from gradus.rollouts.episodes import Episodes
 from gradus.rollouts.ids import group_name
 from gradus.schedules.stages import Stage, Stages
+from gradus.selection.filters import Informative
 from gradus.study.screen import Screened
 from gradus.tools.calls import called
 from gradus.tools.forms import TaggedCalls
@@ -235,7 +236,8 @@ chain_of_agents = dapo.derive(
     "One model plays a team of agents within one answer: SFT on logs of a team, then DAPO with a binary reward for a right answer in the right form.",
     family="agents",
     environment=AGENTS,
-    rollout=DynamicSampling(rollout=Episodes(max_turns=10)),
+    rollout=DynamicSampling(rollout=Episodes(max_turns=10), until=Informative()),
+    selection=Informative(),  # a right answer in a wrong form has the reward 0
     reward=FormedOutcome(),
     objective__policy__trust=DualClip(0.2, 0.28, 10.0),
     update__count=8,

@@ -189,6 +189,26 @@ def test_a_group_with_equal_rewards_is_sampled_again() -> None:
     assert len(gone) == 1
 
 
+@pytest.mark.parametrize(("right", "rewards", "sampled"), [(ANSWER, [1.0, 0.0], 1), ("no", [0.0, 0.0], 2)])
+def test_the_rewards_decide_whether_a_group_is_sampled_again(right: str, rewards: list[float], sampled: int) -> None:
+    """Sample 1 is right in a wrong form, so its reward is 0. Sample 0 is in the right form."""
+    asked = []
+
+    def speak(ask) -> str:
+        return f"<answer>{right}</answer>" if ask.request.sample == 0 else f"so <answer>{ANSWER}</answer>"
+
+    async def more(count):
+        asked.append(count)
+        return []
+
+    world, _ = scripted_world(TASK, speak, reward=FormedOutcome())
+    world.more = more
+    (group,) = asyncio.run(chain_of_agents.rollout.run([Request(PROBLEM, 2)], world))
+    assert group.rewards.tolist() == rewards
+    assert len(asked) == sampled - 1
+    assert len(chain_of_agents.selection.keep([group], Key(0))[0]) == 2 - sampled
+
+
 def test_without_tools_and_ceiling_it_is_dapo_with_a_binary_reward() -> None:
     plain = chain_of_agents.but(
         environment=None, rollout=DynamicSampling(), reward=Verified(), schedule=ConstantSchedule(), setting__prompts=dapo.setting.prompts,
