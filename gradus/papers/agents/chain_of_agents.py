@@ -119,11 +119,18 @@ class ScriptedTeam:
     slips: float = 0.5
     careless: float = 0.2
     repeats: float = 0.1
+    checks: bool = True  # whether the critic checks a suggested answer
 
     def __post_init__(self) -> None:
         check_ranges(self, slips="[0, 1]", careless="[0, 1]", repeats="[0, 1]")
 
     async def solve(self, problem: Problem, key: Key, world: World) -> list[Activation]:
+        reader: Any = world.task.reader
+        if reader is None or not {"queries", "evidence"} <= problem.meta.keys():
+            raise UserError(
+                f'TeamTraces.team is ScriptedTeam, which needs a reader and the columns `queries` and `evidence`, but task "{world.task.name}" lacks them; '
+                "take a task such as search_qa"
+            )
         hops = list(zip([both[0] for both in problem.meta["queries"]], problem.meta["evidence"], strict=True))
         names = [query.partition(" of ")[0] for query, _ in hops]
         log = [Activation("plan", ", ".join(names))]
@@ -137,9 +144,9 @@ class ScriptedTeam:
                 log += [Activation("reflection", f"no {names[i]} found"), await searched(problem, query, world)]
             elif chance(self.repeats, "repeat", i):
                 log.append(log[-1])
-        reader: Any = world.task.reader
         answer = str(reader(problem, [line for one in log for line in (one.told or "").split("\n")]))
-        return [*log, Activation("suggested_answer", answer), Activation("double_check", "right"), Activation("answer", answer)]
+        checked = [Activation("suggested_answer", answer), Activation("double_check", "right")] if self.checks else []
+        return [*log, *checked, Activation("answer", answer)]
 
 
 async def searched(problem: Problem, query: str, world: World) -> Activation:
@@ -181,14 +188,6 @@ class TeamTraces:
         """Returns False, because the filter compares the answers."""
         return False
 
-    def check_task(self, task: Task) -> None:
-        """Raises UserError if a scripted team cannot solve the task."""
-        if isinstance(self.team, ScriptedTeam) and (not {"queries", "evidence"} <= task.provides or task.reader is None):
-            raise UserError(
-                f'TeamTraces.team is ScriptedTeam, which needs the columns `queries` and `evidence` and a reader, but task "{task.name}" lacks them; take a task '
-                "such as search_qa"
-            )
-
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """Returns one group per request, with one trace."""
         made = [await self._trace(request, world) for request in requests]
@@ -221,6 +220,7 @@ class TeamTraces:
 class FormedOutcome:
     """The environment's return if the form is right (`formed`), else 0."""
 
+    needs_tags: ClassVar[bool] = True  # an answer without tags is wrong
     needs: ClassVar[tuple[Signal, ...]] = ()
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
@@ -259,17 +259,20 @@ claims = (
         },
     ),
     Claim(
-        says="From a start that was distilled from the team, 15 steps of stage 2 raise held-out accuracy on questions of two hops by at least 0.05.",
-        source="arXiv:2508.13167, ablation of RL above SFT; the row's 5 points; the start, the task and the sizes are ours",
+        says="From a start that was distilled from the team for 100 steps, 12 steps of stage 2 raise held-out accuracy on questions of one hop by at least 0.05.",
+        source=(
+            "arXiv:2508.13167, ablation of RL above SFT; the row's 5 points, there on two hops; the start, the task and the sizes are ours; stated again before "
+            "any measurement, because traces of two hops hardly fit into the context of the small model"
+        ),
         measure="held_out/accuracy:gain",
         better_by=0.05,
         task="search_qa",
-        options={"level": "2", "instruction": "false"},
+        options={"level": "1", "instruction": "false"},
         fields={
             "prompts": "4", "group": "8", "max_tokens": "128", "learning_rate": "1e-4", "eval_every": "0", "study.problems": "64", "study.greedy": "false",
             "update.count": "2", "rollout.rounds": "2", "schedule": "ConstantSchedule",
         },
-        budget="steps=15",
+        budget="steps=12",
         script="benchmarks.warmed chain_of_agents",
         seeds=3,
     ),

@@ -200,6 +200,8 @@ def test_without_tools_and_ceiling_it_is_dapo_with_a_binary_reward() -> None:
 
 
 def test_a_task_without_queries_is_refused() -> None:
+    task = python_tool(1)
+    (problem,) = task.source.draw([0], 1, Key(0))
+    world, _ = scripted_world(task, lambda ask: "")
     with pytest.raises(UserError, match="ScriptedTeam"):
-        TeamTraces().check_task(python_tool(1))
-    TeamTraces().check_task(TASK)
+        asyncio.run(SURE.solve(problem, Key(0), world))
