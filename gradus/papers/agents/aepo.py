@@ -135,7 +135,9 @@ class BalancedBranches:
 
 
 def _numbered(group: Group) -> Group:
-    """Returns the group with a stream `branch` in which 0 means the trial. A trajectory without this stream gets 0, and all other numbers rise by 1."""
+    """Returns the group with a stream `branch` in which 0 means the trial. A trajectory without this stream (the trial) gets 0. The numbers of all other
+    trajectories rise by 1.
+    """
     none = {t.id: [np.full(c.actions, -1, np.int32) for c in t.contexts] for t in group.trajectories}
     rows = {t.id: [c.streams.get(STREAM, row) + np.int32(1) for c, row in zip(t.contexts, none[t.id], strict=True)] for t in group.trajectories}
     return streamed(group, STREAM, rows)

@@ -22,10 +22,10 @@ Departures: The rewards, the weights and the order of the tags are as in the rel
 code also runs the program of a reply with a broken form; here such a reply has no program, so it fails. In that code, an earlier program that fails has its
 recorded costs, at most the caps; here it has the caps. A length term with weight 0.3 is always 0 in that code, and is left out here. That code has one
 percentile for each goal, which also counts programs of equal cost; reward/beyond is for the time only. The task `code_speed` is ours: its programs use a
-small part of Python, and an interpreter counts steps and list entries in place of seconds and bytes. The caps are 12,000 steps, 200 entries and 400,000 in
-sum. The collected programs are the versions of the task. The recipe does not set the paper's learning rate of 10^-6 and its 32 problems per step. Fine-tuning
-before the training (the released "cold start") is a separate run. In all rounds at test time, the gain is measured against the first program. If a task has
-no costs, the reward is the verdict.
+small part of Python, and an interpreter counts steps and list entries in place of seconds and bytes. The caps are 12,000 steps, 200 entries, and 400,000 for
+the integral. The collected programs are the versions of the task. The recipe does not set the paper's learning rate of 10^-6 and its 32 problems per step.
+Fine-tuning before the training (the released "cold start") is a separate run. In all rounds at test time, the gain is measured against the first program. If
+a task has no costs, the reward is the verdict.
 """
 
 from __future__ import annotations

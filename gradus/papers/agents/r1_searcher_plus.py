@@ -98,7 +98,7 @@ class Covers:
 
 @dataclass(frozen=True)
 class FewestSearches:
-    """The environment's return, minus `penalty` if the form is broken. The right answers of a group with the fewest searches get a bonus,
+    """The environment's return, minus `penalty` if the form is broken. In each group, the right answers with the fewest searches get a bonus,
     min(2 * variance of the searches of right answers, eta).
     """
 

@@ -83,7 +83,9 @@ def cheapness(x: float, window: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class RoutingReward:
-    """-1 for a broken form, 0 for a wrong answer, else (1 - alpha) * outcome + alpha * cheapness. The state contains the square roots of the last costs."""
+    """The reward is -1 for a broken form, 0 for a wrong answer, and otherwise (1 - alpha) * outcome + alpha * cheapness. The state contains the square roots
+    of the last costs.
+    """
 
     alpha: float = 0.0
     window: int = 1000

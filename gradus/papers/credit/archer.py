@@ -33,7 +33,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gradus.credit.turns import turns_of
+from gradus.credit.turns import first_tokens, turns_of
 from gradus.objectives.temporal import Targets, value_of
 from gradus.papers.bases.reinforce import reinforce
 from gradus.recipe.claim import Claim
@@ -113,12 +113,6 @@ class FreshUtterances:
         old = [Group(f"replay/{k}", (t.but(id=f"{world.step}/replay/{k}", source="replay", trained=True),), aside=True) for k, t in enumerate(episodes)]
         new = [Group(f"fresh/{k}", tuple(row), aside=True) for k, row in said.items() if row]
         return [*own, *old, *new], state
-
-
-def first_tokens(trajectory: Trajectory) -> list[int]:
-    """Returns, for an episode of one context, the position of the first token of every utterance in the sequence."""
-    starts = np.cumsum([0, *turns_of(trajectory).lengths[:-1]])
-    return trajectory.contexts[0].action_positions[starts].tolist()
 
 
 def utterance_targets(rewards: np.ndarray, next_values: np.ndarray, *, gamma: float) -> np.ndarray:

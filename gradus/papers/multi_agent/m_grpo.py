@@ -9,11 +9,11 @@ Rollout k of a query, k = 1, ..., K, has $d_k$ calls of the sub-agent S: the mai
 own context, and M reads the result. $f_(k,j)$ is 1 if call j has no illegal action and ends with a result. $q_(k,j)$ is the quality of the result. The mean
 and the deviation of $R^S$ are taken over all calls of all rollouts of the query.
 
-The numbers $d_k$ differ, so calls are aligned to D = 8 places per rollout. If a rollout has more than D calls, D of them are drawn. If it has fewer,
-every call has a place, and the other places are drawn from the rollout's calls with replacement. If it has no call, the places are drawn from the
-calls of the query's other rollouts. A call counts in the loss as often as it has a place, so each query has K D places. The advantages are computed before
-this alignment, from the real calls. M and S are different players; no gradient passes between them. Metrics: `calls`, the mean of $d_k$; `calls/reward`, the
-mean of $R^S$.
+The numbers $d_k$ differ, so calls are aligned to D = 8 places per rollout. If a rollout has more than D calls, D of them are drawn. If the rollout has fewer
+calls, every call has a place, and the other places are drawn from the rollout's calls with replacement. If the rollout has no call, the places are drawn from
+the calls of the query's other rollouts. A call counts in the loss as often as it has a place, so each query has K D places. The advantages are computed
+before this alignment, from the real calls. M and S are different players; no gradient passes between them. Metrics: `calls`, the mean of $d_k$;
+`calls/reward`, the mean of $R^S$.
 
 Use if: a planner delegates to tool users, and the sub-agents should learn from the outcome of the whole team.
 Avoid if: one policy with one context is enough (see search_r1), or if no result of a sub-agent can be scored and outcomes rarely differ.

@@ -47,7 +47,7 @@ from gradus.types.signals import Signal
 
 
 def centred_by_turn(returns: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Subtracts from the return of each turn the mean return of this turn, over all joint samples that have the turn. The result is 0 for a turn that only
+    """Subtracts the mean return of each turn, over all joint samples that have this turn, from the return of the turn. The result is 0 for a turn that only
     one sample has.
 
     >>> [row.tolist() for row in centred_by_turn([np.array([3.0, 2.0]), np.array([1.0])])]

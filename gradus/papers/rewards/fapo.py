@@ -67,7 +67,7 @@ def located(text: str, first: int, count: int) -> float:
 
 @dataclass(frozen=True)
 class OfReached(Cascade):
-    """A cascade that asks `then` only about the answers with a value of at least `bound` under `first`."""
+    """A cascade: `first` judges all answers, and `then` judges only the answers that have a value of at least `bound` under `first`."""
 
     def sent(self, value: Outcome) -> bool:
         return not isinstance(value, Failed | NotApplicable) and value >= self.bound
@@ -75,8 +75,8 @@ class OfReached(Cascade):
 
 @dataclass(frozen=True)
 class Flaws(Combines):
-    """Minus `penalty` for a right answer with a wrong step, 0 for every other answer. Only right answers reach the detector. Metric: `flawed`, the share
-    of right answers with a wrong step."""
+    """The reward is minus `penalty` for a right answer with a wrong step, and 0 for every other answer. Only right answers reach the detector. Metric:
+    `flawed`, the share of right answers with a wrong step."""
 
     cascade: Cascade = OfReached(JudgedSteps())
     penalty: float = 1.0

@@ -20,7 +20,7 @@ unconfirmed.
 Departures: The released score has no limits, so faults can make it negative; here it lies between 0 and 1, as in HealthBench. The released
 configuration trains as dapo does: upper clip 0.28, mean over tokens, further sampling, and a penalty for overlong answers. The configuration does not
 compute the filters. Here all other settings are as in GRPO. The KL coefficient 0.04 of GRPO is our choice. The filters use the answers of the
-step's own group. In the paper they use eight extra answers before each of two parts of the training. A group with the mean 0 is kept, but has no
+step's own group. In the paper, the filters use eight extra answers before each of two parts of the training. A group with the mean 0 is kept, but has no
 gradient. The bounds 0.75, three retrieved texts and TF-IDF in place of embeddings are our choices. The model that writes rubrics, the reranking and
 the simulated consultations are not part of the recipe; no task has consultations, so the claims use the constraints of the task instructions, with a
 scripted judge.

@@ -51,7 +51,7 @@ TYPES = ("click", "type_and_submit", "terminate")
 
 @dataclass(frozen=True)
 class Peaked(Want):
-    """KL(p || uniform) = log V - entropy of p, in nats. It is 0 if p is uniform. [A]"""
+    """KL(p || uniform) = log V - entropy of p, in nats. The value is 0 if p is uniform. [A]"""
 
     opens: ClassVar[frozenset[str]] = frozenset({"logits"})
 

@@ -18,7 +18,7 @@ Use if: only one problem matters, the weights must stay unchanged, and a check o
 Avoid if: sampling is cheap and as good (see best_of_n with --search BestOf), or the hidden states cannot be read.
 Reference: Li et al., Seek in the Dark: Reasoning via Test-Time Instance-Level Policy Gradient in Latent Space, arXiv:2505.13308. The released code was read
 (bigai-nlco/LatentSeek).
-Departures: rho is 0.2, as in the paper; the released default is 0.1. The rate is 0.03, the default of the code; its example takes 0.05. The penalty
+Departures: rho is 0.2, as in the paper; the released default is 0.1. The rate is 0.03, the default of the code; an example in the code has 0.05. The penalty
 for a wrong format is left out. An end token among the first m tokens ends the answer; the code continues to decode after this token. The check of the
 answer sees the final answer alone, not the solution. The wording of the checks and the task are our choices.
 """

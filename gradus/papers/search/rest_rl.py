@@ -50,8 +50,8 @@ from gradus.rollouts.ids import group_name, trajectory_name
 from gradus.rollouts.single_turn import one_turn
 from gradus.schedules.stages import Stage, Stages
 from gradus.search.node_values import NodeValue, RewardOfText
-from gradus.search.tree import Choice, Node, descend
-from gradus.search.tree_search import Tree, TreeSearch, end_of_step
+from gradus.search.tree import BoundedUCT, Choice, Node
+from gradus.search.tree_search import Tree, TreeSearch, ends_of_steps
 from gradus.types import Frozen, Group, Key, Request, Trajectory, prompt_context
 from gradus.types.contexts import after_prompt
 from gradus.types.moments import Steps
@@ -120,11 +120,8 @@ class PartialSolutions:
         if best is None or best.value < self.best_min or self.share == 0:
             return []
         context = best.contexts[0]
-        ends, said = list[int](), 0
-        while said < context.actions:
-            said += end_of_step(context, said, self.step, world, best.player)
-            ends.append(said)
-        ends[-1] -= int(said > 1 and not world.text(context.sequence[-1:], best.player))  # an end token is no part of a partial answer
+        ends = ends_of_steps(context, self.step, world, best.player)
+        ends[-1] -= int(context.actions > 1 and not world.text(context.sequence[-1:], best.player))  # an end token is no part of a partial answer
         ends = sorted(set(ends))  # an end token alone is no line
         limit, start = sampling_of(request, world), len(context.sequence) - context.actions
         out = []
@@ -143,33 +140,13 @@ def deviation(group: Group) -> float:
 
 
 def _continued(request: Request, contexts: Sequence[Any], world: World) -> Group:
-    """Returns the group that continues a partial answer, before the verifier judges it. Each text is the whole answer, but tokens of the partial
-    answer are not actions.
-    """
+    """Returns the group that continues a partial answer, before it is judged. A text is the whole answer, but its first tokens are not actions."""
     first = len(world.prompt(replace(request, prompt=None)).sequence)
     made = []
     for i, context in enumerate(contexts):
         text = world.text(context.sequence[first:], request.player)
         made.append(one_turn(request, i, context, world).but(completion=text))
     return Group(group_name(request), tuple(made))
-
-
-@dataclass(frozen=True)
-class BoundedUCT:
-    """Goes down to the child with the largest u. A child without a visit has a finite bonus, so the search can leave such a child out."""
-
-    c: float = 0.1
-
-    def __post_init__(self) -> None:
-        check_ranges(self, c="[0, inf)")
-
-    def bonus(self, node: Node) -> float:
-        """Returns the second term of u for a child."""
-        assert node.parent is not None
-        return self.c * math.sqrt((1 + math.log(max(1, node.parent.visits))) / (0.1 + node.visits))
-
-    def chosen(self, root: Node) -> list[Node]:
-        return descend(root, self.bonus)
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from gradus.rewards.combine import Combines, check_reward
 from gradus.rewards.reshaped import reshaped
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto
-from gradus.rollouts.exits import check_mark, check_one_turn, cut_answers, final_answers, forced, thought_of, tokens_of, with_exits
+from gradus.rollouts.exits import Budgets, check_mark, check_one_turn, cut_answers, final_answers, forced, thought_of, tokens_of, with_exits
 from gradus.rollouts.single_turn import one_turn
 from gradus.types import Context, Group, Request, Trajectory, UserError, prompt_context
 from gradus.types.parts import Credited, Judgement, Reward, Signals, Task, World
@@ -91,30 +91,14 @@ def is_thought(trajectory: Trajectory) -> bool:
 
 
 @dataclass(frozen=True)
-class Budgets:
-    """The same budgets, in tokens, for every answer. If a thought is shorter than a budget, the whole thought counts at this budget."""
-
-    at: tuple[int, ...] = (2000, 4000, 6000, 8000)
-
-    def __post_init__(self) -> None:
-        if not self.at or min(self.at) < 1 or list(self.at) != sorted(set(self.at)):
-            raise UserError(f"Budgets.at is {self.at}; give numbers of tokens in ascending order, each 1 or more")
-
-    def cuts(self, thought: int) -> list[int]:
-        """Returns the cuts of a thought that has `thought` tokens."""
-        return [min(budget, thought) for budget in self.at]
-
-
-@dataclass(frozen=True)
 class BudgetExits:
     """Cuts every thought at the budgets `places`, and samples `answers` final answers at each cut. Links, groups and metrics are those of `ForcedExits`.
 
-    If a thought ended without a cut, the mark that the player wrote stays, and nothing is inserted. The thought ends with its mark or its last cut, and
-    trains its tokens once; a forced answer trains only its own tokens.
+    If a thought ended without a cut, the mark that the player wrote stays, and nothing is inserted. The thought ends with its mark or its last cut.
     """
 
     places: Budgets = Budgets()
-    text: str = "</think>"  # inserted at a cut
+    text: str = "</think>"  # this text is inserted at a cut
     mark: str = "</think>"  # the final answer follows this text
     answers: int = 4  # final answers per cut
     limit: int = 128  # new tokens of a forced answer
@@ -238,7 +222,6 @@ claims = (
         source="arXiv:2505.13438, the special case of GRPO: only scores at cuts enter the advantage",
         against="anytime_reasoner --credit.prior base --credit.baseline group --reward.prior base",
         own={"credit.prior": "base", "credit.baseline": "group"},
-        task="arithmetic",
         options={"level": "2"},
         fields=_SMALL,
         budget="steps=2",
