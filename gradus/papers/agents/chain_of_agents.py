@@ -29,7 +29,6 @@ two equal tags in a row. There is one tool; crawling pages and code are left out
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -46,6 +45,7 @@ from gradus.rollouts.demonstrations import given, played
 from gradus.rollouts.dynamic_sampling import DynamicSampling
 from gradus.rollouts.episodes import Episodes
 from gradus.rollouts.ids import group_name
+from gradus.rollouts.team_logs import Activation, formed, kept, turns_of
 from gradus.schedules.stages import Stage, Stages
 from gradus.study.screen import Screened
 from gradus.tools.calls import called
@@ -58,48 +58,7 @@ from gradus.types.parts import Judgement, Signals, Task, World
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 
-TAGS = ("plan", "think", "web_search", "reflection", "suggested_answer", "double_check", "answer")
-_SEGMENT = re.compile(rf"<({'|'.join(TAGS)})>([^<]*[^<\s][^<]*)</\1>(?:<observation>(.*?)</observation>)?\s*", re.DOTALL)
 AGENTS = Tools(Frozen(search=Search(top=2)), form=TaggedCalls("<observation>", "</observation>", names=(("web_search", "search"),)), limit=10)
-
-
-@dataclass(frozen=True)
-class Activation:
-    """One activation of an agent: its tag, its text, and the result of its tool (None for a role agent)."""
-
-    agent: str
-    said: str
-    told: str | None = None
-
-
-def turns_of(log: Sequence[Activation]) -> list[tuple[str, str]]:
-    """Returns pairs (observation, action): a tool call ends an action, and its result is the next observation.
-
-    >>> turns_of([Activation("plan", "a"), Activation("web_search", "b", "c"), Activation("answer", "d")])
-    [('', '<plan>a</plan><web_search>b</web_search>'), ('c', '<answer>d</answer>')]
-    """
-    pairs = [("", "")]
-    for one in log:
-        pairs[-1] = (pairs[-1][0], f"{pairs[-1][1]}<{one.agent}>{one.said}</{one.agent}>")
-        if one.told is not None:
-            pairs.append((one.told, ""))
-    return pairs
-
-
-def log_of(text: str) -> list[Activation]:
-    """Returns the activations of a trace, the inverse of `turns_of`. `text`: the actions with the observations between their tags."""
-    return [Activation(*found.groups()) for found in _SEGMENT.finditer(text)]
-
-
-def formed(text: str) -> bool:
-    """Returns whether a player's text consists of non-empty segments without nesting, and its only answer is at the end.
-
-    >>> [formed(text) for text in ("<plan>a</plan><answer>b</answer>", "<plan>a<answer>b</answer>", "so <answer>b</answer>", "<answer> </answer>")]
-    [True, False, False, False]
-    """
-    tags = [found[1] for found in _SEGMENT.finditer(text)]
-    whole = "".join(found[0] for found in _SEGMENT.finditer(text)) == text.lstrip()
-    return whole and tags.count("answer") == 1 and tags[-1] == "answer" and "<observation>" not in text
 
 
 class Team(Protocol):
@@ -155,12 +114,6 @@ async def searched(problem: Problem, query: str, world: World) -> Activation:
     (tool,) = environment.listed
     result = await called(tool.open(problem, world.key, world), {"query": query}, seconds=environment.seconds, shown=environment.shown)
     return Activation("web_search", query, result.text)
-
-
-def kept(log: Sequence[Activation], problem: Problem, least: int = 5) -> bool:
-    """Returns whether a trace is kept: its answer is right, it has `least` activations or more, and no activation occurs twice."""
-    said = [(one.agent, one.said) for one in log]
-    return said[-1] == ("answer", str(problem.answer)) and len(said) >= least and len({*said}) == len(said)
 
 
 @dataclass(frozen=True)

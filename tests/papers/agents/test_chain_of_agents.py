@@ -7,22 +7,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from gradus.papers.agents.chain_of_agents import (
-    AGENTS,
-    Activation,
-    FormedOutcome,
-    ScriptedTeam,
-    TeamTraces,
-    chain_of_agents,
-    formed,
-    kept,
-    log_of,
-    turns_of,
-)
+from gradus.papers.agents.chain_of_agents import AGENTS, FormedOutcome, ScriptedTeam, TeamTraces, chain_of_agents
 from gradus.papers.bases.dapo import dapo
 from gradus.recipe.core import changes
 from gradus.rewards.verified import Verified
 from gradus.rollouts.dynamic_sampling import DynamicSampling
+from gradus.rollouts.team_logs import Activation, formed, kept, log_of, turns_of
 from gradus.schedules.constant import ConstantSchedule
 from gradus.tasks.code.python_tool import python_tool
 from gradus.tasks.text.search_qa import search_qa
