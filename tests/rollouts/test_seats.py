@@ -98,7 +98,7 @@ def test_a_group_holds_one_seat_in_all_episodes() -> None:
 
 def test_a_seat_may_have_a_player_of_its_own() -> None:
     asked = []
-    (a, b), _ = played(Talk, lambda ask: asked.append(ask.request.player) or "x", Seats(Frozen(B="other")), other=True)
+    (a, b), _ = played(Talk, lambda ask: asked.append(ask.request.player) or "x", Seats(Episodes(roles=Frozen(B="other"))), other=True)
     assert ([t.player for t in a.trajectories], [t.player for t in b.trajectories]) == (["policy"], ["other"])
     assert asked == ["policy", "other", "policy"]
 
@@ -126,7 +126,7 @@ def test_a_task_without_seats_is_refused() -> None:
     with pytest.raises(UserError, match='the environment of task "toy" names no seats; take a task of several seats'):
         Seats().check_task(TOY_EPISODES)
     with pytest.raises(UserError, match='unknown seat "C"'):
-        Seats(Frozen(C="policy")).check_task(replace(TOY_EPISODES, environment=World(Talk)))
+        Seats(Episodes(roles=Frozen(C="policy"))).check_task(replace(TOY_EPISODES, environment=World(Talk)))
 
 
 def test_an_environment_that_asks_a_seat_it_does_not_have_is_named() -> None:
