@@ -8,7 +8,7 @@ reward.
 A reference answer of free form ("one half", "0.5") has many right forms, so exact comparison rejects right answers. The verifier reads the question,
 the reference answer and the final answer, and writes 1 or 0. p is the probability of this token. A confident "right" gives a reward near 1, and a
 confident "wrong" gives a reward near 0. The mean and the deviation are over the whole batch; with equal rewards A is 0. With `--reward.judge
-"PlayerJudge('verifier')"` the reward is the written verdict. The three algorithms of the paper are this recipe (REINFORCE), `--credit LeaveOneOut`
+"PlayerJudge(player=verifier)"` the reward is the written verdict. The three algorithms of the paper are this recipe (REINFORCE), `--credit LeaveOneOut`
 (RLOO), and the credit of reinforce_plus_plus.
 
 The verifier is distilled. RL with a large judge gives good and bad answers from all stages of training. A small model then imitates the large judge's
