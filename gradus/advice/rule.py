@@ -1,4 +1,4 @@
-"""The form of a rule of advice: conditions on facts, three recipes, and the ground on which the first recipe is measured."""
+"""The form of a rule of advice: conditions on facts, three recipes, and the ground that measures the first recipe."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Choice:
 class Rule:
     """If all conditions are true, the three recipes are advised in this order.
 
-    `grounds`: the proving grounds on which the first recipe is compared with GRPO. If `grounds` is empty, no ground measures this rule. `pair`: if GRPO
+    `grounds`: the proving grounds that compare the first recipe with GRPO. If `grounds` is empty, no ground measures this rule. `pair`: if GRPO
     cannot be used, a ground whose calibrated pair begins with the first recipe. If the rule has neither `grounds` nor `pair`, a race decides.
     """
 
@@ -98,7 +98,7 @@ def numbers(facts: Facts, rate: float) -> dict[str, str]:
     """Returns the numbers that the words of a recipe may name.
 
     `max_tokens`, `half` and `double` are the limit on new tokens, half of the limit, and twice the limit. `rule_rate` is `rate`, the learning rate by rule,
-    and `third_rate` is a third of `rate`. Let s be the length that a tenth of the right answers do not exceed. `beyond` is the limit minus s / 2. So a
+    and `third_rate` is a third of `rate`. A tenth of the right answers have at most s tokens. `beyond` is the limit minus s / 2. So a
     penalty on the last `beyond` tokens before the limit begins at the length s / 2, which nearly all answers exceed.
     """
     begin = (facts.short if facts.short is not None else facts.max_tokens) / 2

@@ -102,7 +102,7 @@ def measured(planned: Plan, steps: int = 3, peaks: Callable[..., float] = produc
         run = prepare(alone, task_of(planned), planned.model, seed=planned.seed, device=planned.device)
         run.folder = RunFolder.create(Path(folder) / "run", replace(planned, recipe=alone, log=()).stored(), {})
         sizes = sizes_of(run.players["policy"].policy.network)
-        times: list[tuple[float, float]] = []  # of the clock, and of the processor
+        times: list[tuple[float, float]] = []  # for each step, the time of the clock and of the processor
 
         def note(*_: Any) -> None:
             seen.append(state_of(run))
@@ -266,7 +266,7 @@ def rows_of(spent: Mapping[str, float], work: Mapping[str, Work], steps: int, ma
 
 
 def floored(row: Row, work: Work, steps: int, machine: Machine) -> Row:
-    """Returns the row with its floor: the time of its products or the time in which its calls read the weights. The longer time counts.
+    """Returns the row with its floor: the time of its products, or the time that its calls need to read the weights. The longer time counts.
 
     A backward pass computes the gradients of the rows, and of the trained weights: one to two times the products of the forward pass.
     """

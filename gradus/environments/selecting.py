@@ -1,5 +1,4 @@
-"""The environment `Selecting`, in which a player searches and selects documents, and a function that reads the gathered documents from the text of an
-episode.
+"""The environment `Selecting`: a player searches and selects documents. A function reads the gathered documents from the text of an episode.
 """
 
 from __future__ import annotations
@@ -58,8 +57,8 @@ class Selecting:
     passages. The environment gives no reward.
     """
 
-    top: int = 8  # documents of a block
-    limit: int = 3  # turns
+    top: int = 8  # number of documents per block
+    limit: int = 3  # largest number of turns
     forks: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

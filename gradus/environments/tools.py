@@ -31,10 +31,10 @@ class Tools:
     A recipe can have this part as its `environment`: then any task with a verifier of single answers is played with the tools.
     """
 
-    tools: Mapping[str, Tool]  # by name; a list of tools is turned into this mapping
+    tools: Mapping[str, Tool]  # name -> tool; a list of tools becomes this mapping
     form: Form = TaggedCalls()
     calls: int | None = None  # calls of an episode that are executed; None: all
-    limit: int = 8  # turns after which the episode is truncated
+    limit: int = 8  # an episode is truncated after this number of turns
     hint: str | None = "\nNo call and no answer was found.\n"  # None: the first illegal action ends the episode
     shown: int = 400  # characters of a result that the player sees: half of them from its start, half from its end
     seconds: float = 10.0  # time limit of a call

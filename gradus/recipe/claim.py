@@ -36,10 +36,10 @@ class Claim:
     Raises UserError if a term is missing, is out of range, or contradicts another term.
     """
 
-    says: str  # one sentence
+    says: str  # the claim in one sentence
     source: str  # the place in the paper, and the numbers that are not from the paper
     against: str | None = None  # another arm, written as in `gradus compare`; None: m(against) is 0
-    measure: str | None = None  # as in `gradus compare`; None: the ground's first measure, else accuracy
+    measure: str | None = None  # as in `gradus compare`; None: the first measure of the ground; without a ground, accuracy
     better_by: float | None = None
     at_most: float | None = None
     at_least: float | None = None
@@ -47,13 +47,13 @@ class Claim:
     ground: str | None = None  # a proving ground: its task, start model, fields and budget
     task: str | None = None
     options: Mapping[str, str] = field(default_factory=Frozen)  # options of the task
-    model: str | None = None  # None: the ground's model, else the built-in model
+    model: str | None = None  # None: the model of the ground; without a ground, the built-in model
     profile: str | None = None
     fields: Mapping[str, str] = field(default_factory=Frozen)  # changed fields in both arms
     own: Mapping[str, str] = field(default_factory=Frozen)  # changed fields in the recipe's arm only
-    budget: str | None = None  # budget of one run, such as steps=40; None: the ground's, else steps=20
+    budget: str | None = None  # budget of one run, such as steps=40; None: the budget of the ground; without a ground, steps=20
     seeds: int = 3  # the number of seeds: 0, 1, ...
-    problems: int | None = None  # held-out problems of the last evaluation; None: the ground's number, else 100 (1 if the measure is a metric)
+    problems: int | None = None  # held-out problems of the last evaluation; None: as in the ground; without a ground, 100 (1 for a metric)
     samples: int | None = None  # answers per problem
     script: str | None = None  # the module with a separate program for this measurement; the other terms then describe that program
 

@@ -24,7 +24,7 @@ from gradus.types.systems import System
 class Setting:
     """The size of a run, which is not part of the method. A profile (`tiny`, `small`, `paper`) sets all fields. The user can then change single fields."""
 
-    learning_rate: float | None = None  # for every player without its own rate; None: a rule computes it from the model's size (`players.rates`)
+    learning_rate: float | None = None  # learning rate of every player without its own rate; None: a rule computes it from the model's size (`players.rates`)
     warmup: int = 5  # steps of linear warm-up
     steps: int = 200  # training steps
     prompts: int = 16  # problems per step
@@ -36,7 +36,7 @@ class Setting:
     micro_tokens: int = 4096  # tokens per micro-batch; changes memory, never the result
     graphs: bool = False  # on CUDA: captures sampling steps once per shape and replays them; not tested on a GPU yet
     recompute: bool = False  # the backward pass computes each layer's activations again: less memory, but more time (1.6 times, by one measurement)
-    backward_chunks: int = 1  # the backward pass splits the rows of a micro-batch into so many parts, and computes one part of a layer at a time
+    backward_chunks: int = 1  # number of parts into which the backward pass splits the rows of a micro-batch; it computes one part of a layer at a time
     eval_every: int = 25  # steps between evaluations; 0: evaluations only at the start and at the end
     save_every: int = 25  # steps between checkpoints
     keep: int = 2  # number of planned checkpoints that are kept, in addition to the best

@@ -35,7 +35,7 @@ from gradus.papers.rewards.sirl import PartialKL
 from gradus.papers.rewards.timehc_rl import ShuffledGroups
 from gradus.papers.rewards.ttrl import WatchedMajority
 from gradus.papers.rewards.writing_zero import DrawnPairs, ScoredPair
-from gradus.papers.search.rest_rl import AnswerSearch, BoundedUCT
+from gradus.papers.search.rest_rl import AnswerSearch
 from gradus.papers.thinking.anytime_reasoner import BudgetExits
 from gradus.recipe.old_fields import MOVES, VARIANTS, WITHOUT
 from gradus.recipe.old_paths import part_today
@@ -61,7 +61,7 @@ from gradus.rollouts.seats import Seats
 from gradus.rollouts.siblings import SiblingGroups
 from gradus.rollouts.unmasking import Unmasking
 from gradus.search.revised import Revised
-from gradus.search.tree import UCT
+from gradus.search.tree import UCT, BoundedUCT
 from gradus.search.tree_search import TreeSearch
 from gradus.selection.filters import Best
 from gradus.tools.calculator import Calculator

@@ -7,10 +7,10 @@ Both epsilon are 0.2, and N counts the tokens of the mini-batch. This is the pap
 on log-ratios over any samples, so no importance weight is needed. Metric: masked_share.
 
 The paper's other forms are settings of `--objective.policy.trust`: `.mask` none, two_side or ring; `.weight ratio` (REC-OneSide-IS, with PPO's
-gradient); `.weight advantage` (RED-Weight). Wider bounds (`.low 0.6`, `.high 2`) learn faster. `--objective.policy.ratio SequenceTokenRatio` with
-`--objective.policy.average SequenceMean` masks whole answers; set `.low 3e-4` and `.high 4e-4` for it. Two forms have a penalty in place of the mask (`.mask
-none`): `--objective.near SquaredLogRatio` (OPMD) and `--objective.near Imitation(coefficient=0.1,source=policy)` (AsymRE). The form RED-Drop is `--selection
-BalancedGroups`.
+gradient); `.weight advantage` (RED-Weight). With wider bounds (`.low 0.6`, `.high 2`) the policy learns faster. `--objective.policy.ratio SequenceTokenRatio`
+with `--objective.policy.average SequenceMean` masks whole answers; set `.low 3e-4` and `.high 4e-4` for it. Two forms have a penalty in place of the mask
+(`.mask none`): `--objective.near SquaredLogRatio` (OPMD) and `--objective.near Imitation(coefficient=0.1,source=policy)` (AsymRE). The form RED-Drop is
+`--selection BalancedGroups`.
 
 Use if: samples are stale and the log-probabilities of the sampler are exact enough for a mask, but not for a weight.
 Avoid if: each batch is used for one update, because the mask is then inactive (see reinforce, rloo). If rewards of groups differ much in scale, see grpo.
@@ -56,9 +56,13 @@ def kept_by(mask: Mask, ratio: Tensor, advantages: Tensor, *, low: float, high: 
 
 @dataclass(frozen=True)
 class MaskedReinforce:
-    """The loss -M W A log pi: the plain policy gradient with a mask M and a weight W, both without gradient. M compares the ratio with bounds around 1."""
+    """The loss -M W A log pi: the plain policy gradient with a mask M and a weight W, both without gradient. M compares the ratio with bounds around 1.
 
-    mask: Mask = "one_side"  # drops actions past the bound towards which A pushes; "two_side": past any bound; "ring": also past the other bound, if not far
+    The mask "one_side" drops an action if its ratio is above 1 + high and A > 0, or below 1 - low and A < 0. The mask "two_side" drops every action with a
+    ratio outside of [1 - low, 1 + high]. The mask "ring" is "two_side" with two exceptions (`far_low` and `far_high`). The mask "none" drops no action.
+    """
+
+    mask: Mask = "one_side"  # "one_side": drops actions past the bound in the direction of A; "two_side": drops actions past either bound; "ring": see above
     weight: Literal["none", "ratio", "advantage"] = "none"  # W: 1, the ratio, or exp(A / temperature)
     low: float = 0.2
     high: float = 0.2

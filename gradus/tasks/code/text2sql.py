@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from gradus.types.parts import Task
 
 TABLES = ("pets", "cars", "shops", "films", "teams")
 COLUMNS = ("age", "size", "cost", "year", "rank", "mass")
-CITIES = ("rome", "oslo", "lima", "bern", "paris", "cairo", "quito", "tunis")  # with different first letters
+CITIES = ("rome", "oslo", "lima", "bern", "paris", "cairo", "quito", "tunis")  # the first letters differ
 SPELLINGS: Mapping[str, Callable[[str], str]] = {
     "upper": str.upper, "title": str.title, "three": lambda city: city[:3].upper(), "low": lambda city: city[:3], "dot": lambda city: f"{city[:3].title()}.",
     "star": lambda city: f"*{city.upper()}",
@@ -118,8 +118,7 @@ def _meta(database: str, query: str, trial: str, category: str, names: Sequence[
 
 
 def _shown(database: str, query: str) -> str:
-    found = read(database, query, RUNS)
-    return written_table(type(found)(found.columns, found.rows[:SHOWN], len(found.rows) > SHOWN))
+    return written_table(read(database, query, replace(RUNS, rows=SHOWN)))
 
 
 def script(table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
