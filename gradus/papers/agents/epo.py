@@ -39,6 +39,7 @@ from gradus.credit.turns import Turns, turns_of
 from gradus.papers.bases.reinforce import reinforce
 from gradus.recipe.claim import Claim
 from gradus.rewards.environment import judged
+from gradus.rollouts.episodes import Episodes
 from gradus.rollouts.seats import Seats
 from gradus.types import Frozen, Group, Problem, Request, Sampling, Trajectory, UserError
 from gradus.types.parts import Credited, Judgement, Signals, World
@@ -205,7 +206,7 @@ epo = reinforce.derive(
     "epo",
     "A strategist that plans for a frozen dialogue agent learns from key turns that a judge names, and from the outcome.",
     family="agents",
-    rollout=Seats(players=Frozen(agent="actor")),
+    rollout=Seats(Episodes(roles=Frozen(agent="actor"))),
     reward=KeyTurns(),
     credit=KeyReturns(),
     players__actor=Player(Copy("policy")),
