@@ -39,12 +39,14 @@ class Seats:
     A group has the trajectories of one seat in all episodes of a problem, because seats have different prompts. The links of a trajectory are `episode` and
     `role`, the name of the seat. `Turn.reward` is the reward of all seats: each seat gets this reward at its last action, as the component "environment".
     `Turn.rewards` has the rewards of single seats, as the component "role". For the limit `play.max_turns`, one step of the environment is one turn.
-    `play.roles` names the player of a seat; the request's player plays a seat without an entry.
+    `play.roles` names the player of a seat; the request's player, or `others`, plays a seat without an entry.
     """
 
     play: Episodes = Episodes()
+    others: str | None = None  # player of every seat but the first, if `play.roles` has no entry for the seat; None: the request's player
     gives: ClassVar[frozenset[str]] = frozenset({"turns", "seats"})
     plays: ClassVar[str] = "episodes"
+    names_players: ClassVar[tuple[str, ...]] = ("others",)
 
     def check_task(self, task: Task) -> None:
         """Raises UserError if the environment names no seats, or if `play.roles` names a seat that the environment does not have."""
@@ -121,7 +123,9 @@ class Seats:
 
     def player(self, seat: str, place: Seat) -> str:
         """Returns the player of a seat."""
-        return self.play.roles.get(seat, place.request.player)
+        environment: Any = place.world.task.environment
+        usual = place.request.player if self.others is None or seat == environment.seats[0] else self.others
+        return self.play.roles.get(seat, usual)
 
     def told(self, table: Table, name: str, side: Played) -> Trajectory:
         """Returns the trajectory of one seat."""
