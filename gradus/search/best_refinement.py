@@ -49,7 +49,7 @@ class BestRefinement:
         return (await self.run([Request(problem)], world))[0].trajectories[0]
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Returns `request.count` answers per problem. They are equal unless `ways` has "sample"."""
+        """Returns `request.count` answers per problem. All answers of a problem are equal, unless `ways` has "sample"."""
         rows = await self.candidates(single(requests), world)
         chosen = iter([row[pick] for row, pick in zip(rows, await self.picks(rows, world), strict=True)])
         return [Group(group_name(r), tuple(next(chosen) for _ in range(r.count))) for r in requests]

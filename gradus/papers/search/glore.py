@@ -52,8 +52,8 @@ from gradus.search.best_refinement import BestRefinement
 from gradus.study.held_out import held_out_requests, of_problems
 from gradus.study.summary import mean
 from gradus.types import Frozen
-from gradus.types.parts import Reward, World
 from gradus.types.moments import Steps
+from gradus.types.parts import Reward, World
 from gradus.types.players import Copy, Head, Player
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Value
@@ -126,15 +126,15 @@ glore = sft.derive(
 )
 
 _TERMS: Any = {
-    "task": "string_ops", "options": {"level": "3"}, "budget": "steps=60",
+    "task": "string_ops", "options": {"level": "3"}, "budget": "steps=70",
     "fields": {
-        "prompts": "4", "group": "4", "warmup": "0", "learning_rate": "3e-4", "eval_every": "0", "study.problems": "16",
+        "prompts": "16", "group": "4", "warmup": "0", "learning_rate": "2e-3", "eval_every": "0", "study.problems": "16",
         "rollout.marking.separator": "[ =]", "search.marking.separator": "[ =]",
-        "schedule.stages.student.until": "Steps(count=20)", "schedule.stages.refine.until": "Steps(count=40)",
+        "schedule.stages.student.until": "Steps(count=10)", "schedule.stages.refine.until": "Steps(count=60)",
         "schedule.stages.refine.changes.study.problems": "128", "schedule.stages.refine.changes.study.search.marking.separator": "[ =]",
     },
 }  # fmt: skip
-_OURS = "the task, its start model, the sizes and the size of the effect are ours. The student has 20 steps of SFT; the other players learn for 40 steps"
+_OURS = "the task, its start model, the sizes and the size of the effect are ours. The student has 10 steps of SFT; the other players learn for 60 steps"
 
 claims = (
     Claim(

@@ -59,8 +59,10 @@ def test_the_balance_keeps_equally_many_of_both_kinds_at_every_depth() -> None:
     labels = [[1, 1, 0], [1, 1, 0], [1, 0, 0], [1, 1, 1, 1]]
     kept = balanced(labels, Key(3))
     assert not any(row[0] for row in kept)
-    assert kept[2][1] and sum(kept[i][1] for i in (0, 1, 3)) == 1
-    assert kept[3][2] and sum(kept[i][2] for i in (0, 1, 2)) == 1
+    assert kept[2][1]
+    assert sum(kept[i][1] for i in (0, 1, 3)) == 1
+    assert kept[3][2]
+    assert sum(kept[i][2] for i in (0, 1, 2)) == 1
     assert not kept[3][3]  # the depth has no label 0
     assert len({tuple(map(tuple, balanced(labels, Key(i)))) for i in range(20)}) > 1
     assert balanced([], Key(0)) == []
