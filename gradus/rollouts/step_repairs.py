@@ -19,7 +19,7 @@ from gradus.rollouts.spans import STREAM, check_text, places, rows_of, streamed
 from gradus.rollouts.values import VALUES, Start, continued
 from gradus.types import Group, Key, Request, Trajectory
 from gradus.types.parts import Rollout, Task, World
-from gradus.types.prompts import after, prompt_of
+from gradus.types.prompts import before, prompt_of
 from gradus.types.ranges import check_ranges
 from gradus.types.spans import STEPS, Marking
 
@@ -63,7 +63,7 @@ def balanced(labels: Sequence[Sequence[int]], key: Key) -> list[list[bool]]:
 
 def refining(request: Request, player: str, draft: str, world: World) -> Request:
     """Returns the request that shows a refiner the problem and a draft."""
-    prompt = after(prompt_of(request, world.task.system), f"draft: {draft}")
+    prompt = before(prompt_of(request, world.task.system), f"draft: {draft}")  # the problem stays next to the answer, as in its plain prompt
     return replace(request, player=player, prompt=prompt, count=1, tags=(*request.tags, player))
 
 

@@ -126,15 +126,15 @@ glore = sft.derive(
 )
 
 _TERMS: Any = {
-    "task": "string_ops", "options": {"level": "3"}, "budget": "steps=70",
+    "task": "string_ops", "options": {"level": "3"}, "budget": "steps=90",
     "fields": {
-        "prompts": "16", "group": "4", "warmup": "0", "learning_rate": "2e-3", "eval_every": "0", "study.problems": "16",
+        "prompts": "16", "group": "4", "warmup": "0", "learning_rate": "5e-4", "eval_every": "0", "study.problems": "16",
         "rollout.marking.separator": "[ =]", "search.marking.separator": "[ =]",
-        "schedule.stages.student.until": "Steps(count=10)", "schedule.stages.refine.until": "Steps(count=60)",
+        "schedule.stages.student.until": "Steps(count=10)", "schedule.stages.refine.until": "Steps(count=80)",
         "schedule.stages.refine.changes.study.problems": "128", "schedule.stages.refine.changes.study.search.marking.separator": "[ =]",
     },
 }  # fmt: skip
-_OURS = "the task, its start model, the sizes and the size of the effect are ours. The student has 10 steps of SFT; the other players learn for 60 steps"
+_OURS = "the task, its start model, the sizes and the size of the effect are ours. The student has 10 steps of SFT; the other players learn for 80 steps"
 
 claims = (
     Claim(

@@ -89,7 +89,7 @@ def test_labels_and_pairs_of_drafts() -> None:
     shown = {(g.trajectories[0].player, world.text(g.trajectories[0].contexts[0].prefix, "policy"), g.trajectories[0].completion) for g in pairs}
     right = next(said for player, _, said in shown if player == "global_refiner")
     assert right in ("b", "x b")
-    assert shown == {("global_refiner", "a\ndraft: x y z", right), ("local_refiner", "a\ndraft: x [BAD] y z", "x b")}
+    assert shown == {("global_refiner", "draft: x y z\na", right), ("local_refiner", "draft: x [BAD] y z\na", "x b")}
     assert all((t.source, t.value, t.trained) == ("expert", 1.0, True) for g in pairs for t in g.trajectories)
     assert (world.notes["local_pairs"], world.notes["global_pairs"]) == (0.5, 0.5)
     first, second = groups[0].trajectories[1], groups[1].trajectories[0]
@@ -159,8 +159,8 @@ def test_the_local_refiner_reads_the_draft_with_the_mark() -> None:
 
     search, world, requests = searched(speak, len, problems=(0,))
     (group,) = asyncio.run(search.run(requests, world))
-    assert ("global_refiner", "a\ndraft: x z y", 0.0) in seen
-    assert ("local_refiner", "a\ndraft: x [BAD] z y", 0.0) in seen
+    assert ("global_refiner", "draft: x z y\na", 0.0) in seen
+    assert ("local_refiner", "draft: x [BAD] z y\na", 0.0) in seen
     assert group.trajectories[0].completion == "x z y"  # the score is the length
     world.of = lambda text: -len(text)
     assert asyncio.run(search.solve(requests[0].problem, world)).completion == "b"
