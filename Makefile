@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: install demo test nightly lint docs wheel tiny index outputs kills hostile clean
+.PHONY: install demo test nightly lint style docs wheel tiny index outputs kills hostile clean
 
 install: $(VENV)/.installed
 
@@ -23,20 +23,26 @@ $(VENV)/.tested: $(VENV)/.installed
 demo: $(VENV)/.installed  ## train the built-in model until it solves what it could not
 	$(BIN)/gradus train grpo --task arithmetic --steps 40
 
-lint: $(VENV)/.tested
+style: $(VENV)/.tested  ## ruff, spelling, phrases
 	$(BIN)/ruff check .
 	$(BIN)/codespell
 	$(BIN)/python -m scripts.english
+
+lint: style  ## style and types
 	$(BIN)/mypy
 
 # Bytecode is kept, because the tests start some hundred processes.
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
 WORKERS ?= auto
 
-test: lint  ## lint, types, tests: most in parallel, then those that watch the clock or other processes
+# mypy has one core, and the tests that run one at a time have the other.
+test: style  ## style, tests in parallel, then types beside the tests that watch the clock or other processes
 	@sh scripts/debian-packages.sh
 	$(PYTEST) -m "not alone" -n $(WORKERS) --maxprocesses 8 --dist worksteal
-	$(PYTEST) -m alone $$(grep -rl --include='test_*.py' 'mark\.alone' tests | sort)
+	@mkdir -p build
+	$(BIN)/mypy > build/types.txt 2>&1 & types=$$!; \
+	$(PYTEST) -m alone $$(grep -rl --include='test_*.py' 'mark\.alone' tests | sort); tests=$$?; \
+	wait $$types; types=$$?; cat build/types.txt; exit $$((tests | types))
 
 nightly: test  ## all of test, then the long ones: kills of every kind, hostile texts, learning, resumed runs of every recipe
 	$(PYTEST) --nightly

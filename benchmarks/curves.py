@@ -27,7 +27,7 @@ from typing import Any
 from benchmarks import warmed
 from gradus.comparison.claims import known, of_recipe
 from gradus.comparison.compare import Comparison, compare
-from gradus.comparison.curves import about_ground, about_task, drawn, file_of, keep, reason_for_none, score_of
+from gradus.comparison.curves import about_ground, about_task, by_reward, drawn, file_of, keep, reason_for_none, score_of
 from gradus.comparison.ground import ground_of
 from gradus.comparison.terms import experiment_of
 from gradus.lab.provenance import versions
@@ -37,9 +37,9 @@ from gradus.recipe.overrides import override_all
 from gradus.types import UserError, command
 from gradus.types.players import Fresh
 
-SEEDS, STEPS, MOST, LEAST, POINTS = 3, 20, 60, 8, 6
+SEEDS, STEPS, MOST, LEAST, POINTS, FEWER = 3, 20, 60, 8, 6, 4  # FEWER: evaluations of a run if evaluations are slow
 SECONDS = 60  # of one core, for all runs of a curve
-PROBLEMS = 32  # most held-out problems of an evaluation
+PROBLEMS, LEAST_PROBLEMS = 32, 12  # held-out problems of an evaluation: at most, and at least if evaluations are slow
 HOMES = {
     "grpo": "stale", "gspo": "stale", "rloo": "stale", "m2po": "stale", "cispo": "stale", "trpo": "unstable", "reinforce": "unstable",
     "expert_iteration": "slow", "rft": "slow", "best_of_n": "slow", "gigpo": "corridor", "sec": "ladder", "dapo": "sparse", "chord": "weak_to_strong",
@@ -70,6 +70,8 @@ class Terms:
     against: str | None = None  # the other arm of the claim
     staged: bool = False  # the steps are those of stages
     timed: int = 2  # steps that are timed: at least one per stage
+    problems: int = PROBLEMS  # most held-out problems of an evaluation
+    points: int = POINTS  # evaluations of a run, after the one before the first step
     start: warmed.Start | None = None  # the fine-tuning that makes the start model
 
 
@@ -122,7 +124,7 @@ def terms_of(key: str) -> Terms:
         against=claim.against,
         staged=staged,
         timed=max(2, len(getattr(recipe.schedule, "stages", ()))),
-        start=warmed.STARTS[claim.script.split()[1]] if (claim.script or "").startswith("benchmarks.warmed ") else None,
+        start=warmed.STARTS[claim.script.split()[1]] if claim.script and claim.script.startswith("benchmarks.warmed ") else None,
     )
 
 
@@ -170,7 +172,7 @@ def compared(terms: Terms, folder: Path, seeds: int, steps: int, every: int) -> 
     given: dict[str, Any] = {"ground": terms.ground} if terms.ground else {"task": terms.task, "task_options": terms.options or None}
     study = [getattr(registry.recipe(word.split()[0]), "study", None) for word in terms.arms.values()]
     asked = int(terms.fields.get("study.problems", ground_of(terms.ground).fields.get("study.problems", PROBLEMS) if terms.ground else PROBLEMS))
-    small = {"study.problems": str(min(asked, PROBLEMS))} if all(hasattr(one, "problems") for one in study) else {}
+    small = {"study.problems": str(min(asked, terms.problems))} if all(hasattr(one, "problems") for one in study) else {}
     small |= {"study.greedy": "false"} if all(hasattr(one, "greedy") for one in study) else {}
     fields = {**terms.fields, **small, "eval_every": str(every)}
     experiment = experiment_of(
@@ -196,7 +198,12 @@ def fitted(terms: Terms, folder: Path, most: float = SECONDS) -> tuple[Terms, fl
     busy = _busy(_spent() - began, time.perf_counter() - clock)
     times = [run["times"] for runs in made.results.values() for run in runs.values()]
     step = busy * sum(found["steps"] for found in times) / terms.timed * SEEDS
-    rest = busy * sum(found["train"] - found["steps"] for found in times) / 2 * (POINTS + 1) * SEEDS
+    one = busy * sum(found["train"] - found["steps"] for found in times) / 2 * SEEDS  # seconds of an evaluation
+    rest = one * (POINTS + 1)
+    if rest > most / 2:
+        problems = max(LEAST_PROBLEMS, int(PROBLEMS * most / 2 / (one * (FEWER + 1))))
+        terms = replace(terms, problems=min(problems, PROBLEMS), points=FEWER)
+        rest = one * (FEWER + 1) * terms.problems / PROBLEMS
     if terms.staged or step * terms.steps + rest <= most:
         return terms, step * terms.steps + rest
     steps = max(min(LEAST, terms.steps), int((most - rest) / step))
@@ -215,7 +222,7 @@ def _spent() -> float:
 
 def measured(terms: Terms, folder: Path) -> dict[str, Any]:
     """The curves of all arms. Raises UserError if a run fails."""
-    made, fields = compared(terms, folder / "runs", SEEDS, terms.steps, -(-terms.steps // POINTS))
+    made, fields = compared(terms, folder / "runs", SEEDS, terms.steps, -(-terms.steps // terms.points))
     names = dict(zip([arm.name for arm in made.experiment.arms], terms.arms, strict=True))
     results = {names[name]: runs for name, runs in made.results.items()}
     place = ["--ground", terms.ground] if terms.ground else ["--task", terms.task, *(f"--task.{n}={v}" for n, v in terms.options.items())]
@@ -224,6 +231,9 @@ def measured(terms: Terms, folder: Path) -> dict[str, Any]:
     budget = ["--budget", f"steps={terms.steps}"]
     again = command("compare", *terms.arms.values(), *(place if place[1] else []), *model, "--seeds", SEEDS, *budget, *options)
     lines = drawn(results)
+    if lines and not any(mean for points in lines.values() for _, mean, *_ in points):
+        results = by_reward(results)
+        lines = drawn(results)
     if not any(mean for points in lines.values() for _, mean, *_ in points):
         raise UserError("no arm gives a right answer at any evaluation, so the curve says nothing; set an easier level in LEVELS")
     return {

@@ -38,6 +38,7 @@ class Start:
     like: str | None = None  # the recipe whose environment the fine-tuning plays; None: the task's own
     problems: int = 100  # held-out problems of its evaluations
     player: str | None = None  # the player of both arms that gets the model; None: it is the start model
+    stage: str | None = None  # the stage of the recipe `like` whose changes the fine-tuning has; None: only its environment
 
 
 RETRIES = Start("benchmarks/retries.py:retries", {}, 150, 1e-3, model="gradus/policies/tiny/base")
@@ -76,10 +77,18 @@ SLIPPING = replace(PROGRAMS, options={**PROGRAMS.options, "slips": "0.5"})
 
 VERDICTS = Start("benchmarks/verdicts.py:verdicts", {"level": "2"}, 120, model="gradus/policies/tiny/base")
 
+SERVING = Start("orders", {"level": "1", "instruction": "false"}, 80, model="gradus/policies/tiny/words", problems=32)
+"""A start model that was shown dialogues with customers."""
+
+PLANNING = Start("benchmarks/plans.py:plans", {"level": "1"}, 100, model="gradus/policies/tiny/base", problems=8)
+"""A start model of a strategist that plans at random, and of an agent that follows the plans."""
+
 REPAIRING = Start("code_repair", {"level": "2"}, 100, model="gradus/policies/tiny/base", problems=20)
 """A start model that was shown edits of programs with a fault."""
 
 STARTS = {
+    **dict.fromkeys(("epo", "epo-keys"), PLANNING),
+    **dict.fromkeys(("mua_rl", "mua_rl-limit"), SERVING),
     **dict.fromkeys(("swe_rl", "swe_rl-tests"), REPAIRING),
     "perf_rrhf": Start("code_speed", {"level": "1"}, 40, model="gradus/policies/tiny/base"),
     "afterburner": Start("code_speed", {"level": "1", "form": "goal", "factor": "0"}, 70, model="gradus/policies/tiny/base"),
@@ -153,6 +162,10 @@ STARTS = {
         ("r1_code_interpreter", "r1_code_interpreter-choice"), replace(PROGRAMS, options={**PROGRAMS.options, "words": "0.5"}, like="r1_code_interpreter")
     ),
     "rstar2_agent": replace(SLIPPING, like="rstar2_agent"),
+    "chain_of_agents": Start(
+        "search_qa", {"level": "2", "instruction": "false"}, 150, model="gradus/policies/tiny/words", like="chain_of_agents", problems=16, stage="sft"
+    ),
+    **dict.fromkeys(("thor", "thor-repair"), replace(SLIPPING, like="thor")),
     "retool": replace(PROGRAMS, like="retool"),
     "torl": replace(PROGRAMS, like="torl"),
     "semantic_reward_grpo": EXPLAINED,
@@ -172,9 +185,10 @@ STARTS = {
 def model(start: Start, folder: Path) -> str:
     """Returns the folder of the start model. It is trained if `folder` does not exist."""
     if not folder.exists():
-        sft = recipe("sft")
+        sft, like = recipe("sft"), None if start.like is None else recipe(start.like)
+        changes = {} if like is None else {"environment": like.environment} if start.stage is None else like.schedule.stages[start.stage].changes
         gradus.train(
-            sft if start.like is None else sft.but(environment=recipe(start.like).environment),
+            sft.but(**changes),
             task=start.task, task_options=start.options, steps=start.steps, run=folder, model=start.model,
             setting__learning_rate=start.rate, setting__prompts=4, setting__group=8, setting__eval_every=0, study__problems=start.problems,
         )  # fmt: skip

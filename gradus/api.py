@@ -82,7 +82,7 @@ def start(
 
 
 def _rewards(reward: Any) -> list[Any]:
-    """Returns [reward]. For a sum or product of rewards, returns its parts."""
+    """Returns a list with the reward. For a sum or a product of rewards, the list has its parts."""
     return [inner for part in reward.parts.values() for inner in _rewards(part)] if isinstance(getattr(reward, "parts", None), Mapping) else [reward]
 
 
@@ -168,9 +168,9 @@ def train(
     is "tiny" and the model is not built-in). `steps`: the number of training steps (None: the recipe's number). `seed`: the seed of all random draws. `run`:
     the new folder of the run (None: nothing is stored on the disk). `on_step`: a function that is called after each step with the run, the step's metrics and
     its groups. `task_options`: options of the task as text. `log`: trackers for the metrics, such as "tensorboard,wandb" (also trackio). `until`: a time
-    limit, such as "8h" or "90s", after which the run is saved and returned with `run.stop.asked == "time"`. `budget`: a limit that replaces `steps` and ends
-    the run, such as "tokens=2e6", "rollouts=5000" or "seconds=600". `processes`: the number of processes that train together. `changes`: new values of fields
-    of the recipe, such as `objective__policy__trust__high=0.28`.
+    limit, such as "8h" or "90s"; at this limit the run is saved and returned, and `run.stop.asked` is "time". `budget`: a limit that replaces `steps` and
+    ends the run, such as "tokens=2e6", "rollouts=5000" or "seconds=600". `processes`: the number of processes that train together. `changes`: new values of
+    fields of the recipe, such as `objective__policy__trust__high=0.28`.
     Raises: UserError before the first step if the arguments do not fit together.
     """
     stop = Stop(until)

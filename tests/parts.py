@@ -45,6 +45,7 @@ from gradus.objectives.scores import LengthDiscounted, LogOdds, LogRatio, MeanLo
 from gradus.objectives.terms import EntropyBonus, Imitation, PolicyGradient, TruncatedImportance, ValueLoss
 from gradus.objectives.trust import CappedWeight, Clip, DualClip, Shaped, Unclipped, WeightedLikelihood
 from gradus.papers.agents.aepo import OpenTop
+from gradus.papers.agents.epo import KeyOutcomes, KeyReturns
 from gradus.papers.agents.gem import TurnReturns
 from gradus.papers.agents.prompt_pg import BatchSum
 from gradus.papers.bases.kto import Prospect
@@ -105,11 +106,12 @@ APART = {
     "gradus.papers.objectives.shiq": {"PathConsistency"},
     "gradus.papers.credit.archer": {"UtteranceTargets", "UtteranceAdvantage"},
     "gradus.papers.agents.arpo": {"SharedPrefix"},
+    "gradus.credit.class_balanced": {"ClassBalanced"},
     "gradus.credit.sampled_only": {"SampledOnly"},
     "gradus.papers.agents.ledex": {"SegmentGAE"},
     "gradus.papers.agents.rex_rag": {"MixtureRatio"},
     "gradus.papers.multi_agent.rema": {"TurnRatio", "TurnMean"},
-    "gradus.papers.multi_agent.rl_tango": {"StepVerdicts", "ClassAware"},
+    "gradus.papers.multi_agent.rl_tango": {"StepVerdicts"},
     "gradus.objectives.ratios": {"JointRatio", "SpanRatio"},
     "gradus.credit.chunks": {"ChunkGAE", "UntilSuccess"},
     "gradus.credit.step_samples": {"HighEntropySteps", "StepRelative"},
@@ -121,7 +123,7 @@ APART = {
     "gradus.papers.credit.barl": {"BayesAdaptive"},
     "gradus.papers.credit.spo_segment": {"SegmentChanges"},
     "gradus.papers.credit.rank_grpo": {"RankRelative"},
-    "gradus.papers.guidance.eag_rl": {"EntropyClip"},
+    "gradus.objectives.trust": {"EntropyClip"},
     "gradus.papers.guidance.gtr": {"ThoughtWeight"},
     "gradus.papers.guidance.rl_plus": {"TwoPolicies"},
     "gradus.papers.guidance.rlad": {"HintedOnly"},
@@ -284,6 +286,8 @@ CREDITS = [
     *(AnchorStates(0.7, 0.9, scale) for scale in SCALES),
     *(TurnReturns(0.8, normalised) for normalised in (True, False)),
     *(JointReturns(gamma) for gamma in (1.0, 0.8)),
+    *(KeyReturns(gamma) for gamma in (1.0, 0.8)),  # with key turns: tests/papers/agents/test_epo.py
+    KeyOutcomes(),
     *(Divergence(rule, rate) for rule in (GroupRelative(), RewardToGo(0.9)) for rate in (1.3, math.inf)),
     PoolBaseline(),
     *(AgainstOwn(scale) for scale in SCALES),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
+import statistics
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -67,7 +69,7 @@ def test_the_workflow_runs_what_decides() -> None:
 def test_hooks_are_the_programs_of_make_lint() -> None:
     (repository,) = read(".pre-commit-config.yaml")["repos"]
     assert repository["repo"] == "local"  # nothing is downloaded
-    (lint,) = re.findall(r"^lint:.*\n((?:\t.+\n)+)", MAKEFILE, re.M)
+    lint = "".join(re.findall(r"^(?:style|lint):.*\n((?:\t.+\n)+)", MAKEFILE, re.M))
     asked = {" ".join(line.split()[:3]) for line in lint.replace("$(BIN)", ".venv/bin").splitlines()}
     for hook in repository["hooks"]:
         assert any(line.startswith(" ".join(hook["entry"].split()[:3]).removesuffix(" --force-exclude")) for line in asked), hook["entry"]
@@ -95,3 +97,32 @@ def test_the_version_of_a_checkout_is_the_fallback_of_the_build() -> None:
     configured = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools_scm"]
     assert f'__version__ = "{configured["fallback_version"]}"' in Path(gradus.__file__).read_text()
     assert configured["write_to_source"] is False  # a file in the checkout would keep the commit of an older build
+
+
+PAPERS = sorted((ROOT / "gradus" / "papers").rglob("*.py"))
+
+LONGER = {"gradus/papers/agents/chain_of_agents.py": 223}
+"""Files that are still to be shortened, and their present number of lines."""
+
+
+def own_lines(text: str) -> int:
+    """The number of lines of a paper's file without blank lines, comments, imports and the tuple `claims`."""
+    left_out = set()
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Import | ast.ImportFrom) or (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "claims"):
+            left_out |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    kept = [line.strip() for number, line in enumerate(text.splitlines(), 1) if number not in left_out]
+    return sum(bool(line) and not line.startswith("#") for line in kept)
+
+
+def test_own_lines_are_counted() -> None:
+    text = '"""A.\n\nB."""\n\nfrom a import (\n    b,\n)\n\n# why\nx = 1  # here\n\nclaims = (\n    b(x),\n)\n'
+    assert own_lines(text) == 3  # two lines of the docstring, and x
+
+
+def test_a_paper_is_a_short_file() -> None:
+    """A longer file does not read like the method section of a paper. Move a general piece to the folder of its seam, with its own test."""
+    lengths = {path.relative_to(ROOT).as_posix(): sum(bool(line.strip()) for line in path.read_text().splitlines()) for path in PAPERS}
+    assert not {path: lines for path, lines in lengths.items() if lines > LONGER.get(path, 200)}
+    core = [own_lines(p.read_text()) for p in PAPERS if p.parent.name in ("objectives", "credit", "data") and p.name != "__init__.py"]
+    assert statistics.median(core) <= 60

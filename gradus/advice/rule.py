@@ -1,4 +1,4 @@
-"""The form of a rule of advice: conditions on facts, three recipes, and the ground on which the first recipe is measured."""
+"""The form of a rule of advice: conditions on facts, three recipes, and the ground that measures the first recipe."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Choice:
 class Rule:
     """If all conditions are true, the three recipes are advised in this order.
 
-    `grounds`: the proving grounds on which the first recipe is compared with GRPO. If `grounds` is empty, no ground measures this rule. `pair`: if GRPO
+    `grounds`: the proving grounds that compare the first recipe with GRPO. If `grounds` is empty, no ground measures this rule. `pair`: if GRPO
     cannot be used, a ground whose calibrated pair begins with the first recipe. If the rule has neither `grounds` nor `pair`, a race decides.
     """
 

@@ -32,7 +32,7 @@ def of_disk(run: Any, folder: Path) -> Iterator[Finding]:
 def disk_needed(run: Any) -> tuple[int, int]:
     """Returns the sizes of the checkpoints and of the rollouts in bytes. Rollouts are counted as if every answer had the largest possible length.
 
-    The checkpoints are all kept checkpoints, the best checkpoint, and one unfinished checkpoint.
+    The size of the checkpoints includes all kept checkpoints, the best checkpoint and one unfinished checkpoint.
     """
     setting, sampling = run.recipe.setting, run.world(run.recipe, "check").sampling
     one = sum(_checkpoint(player) for player in run.players.values()) + weights(run.players["policy"])

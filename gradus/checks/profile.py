@@ -266,7 +266,7 @@ def rows_of(spent: Mapping[str, float], work: Mapping[str, Work], steps: int, ma
 
 
 def floored(row: Row, work: Work, steps: int, machine: Machine) -> Row:
-    """Returns the row with its floor: the time of its products or the time in which its calls read the weights. The longer time counts.
+    """Returns the row with its floor: the time of its products, or the time that its calls need to read the weights. The longer time counts.
 
     A backward pass computes the gradients of the rows, and of the trained weights: one to two times the products of the forward pass.
     """

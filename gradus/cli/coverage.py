@@ -52,7 +52,7 @@ class Line:
 
 
 def titled(system: System) -> str:
-    """A system's title and year."""
+    """The title and the year of a system."""
     return f"{system.title} ({system.year})"
 
 

@@ -50,7 +50,7 @@ class Shown:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "environment":
             raise AttributeError(name)
-        return getattr(self.environment, name)  # shows, acts, together
+        return getattr(self.environment, name)  # such as shows, acts and together
 
     async def start(self, problem: Problem, key: Key, world: World) -> Any:
         episode: Any = self.environment.start(problem, key, world)

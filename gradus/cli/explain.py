@@ -189,10 +189,8 @@ def _holder_at(recipe: Recipe, path: str) -> Any:
 
 
 def meaning(holder: Any, name: str, value: Any) -> str:
-    """The meaning of a field: its comment. Without a comment, these are the sentences of its class's docstring that name the field, or else the first line of
-    a docstring.
-
-    This docstring belongs to the value if the value is a part, else to the class.
+    """The meaning of a field: its comment. Without a comment: the sentences of the class's docstring that name the field. If no sentence names the field: the
+    first line of the docstring of the value (if the value is a part) or of the class.
     """
     if isinstance(holder, Recipe) and name in SEAMS:
         return SEAMS[name]

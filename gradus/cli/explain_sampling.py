@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gradus.types.parts import Task
 
 LIMITED = {"setting.max_tokens": "max_tokens", "setting.temperature": "temperature"}
-"""Fields of the setting that get their value from the task if they are empty. Each field has its name in the task's sampling."""
+"""Fields of the setting that get their value from the task if they are empty. Each field is given with its name in the task's sampling settings."""
 
 
 def with_task(found: Explanation, default: Explanation, recipe: Recipe, task: Task, spec: str, typed: Mapping[str, str]) -> Explanation:

@@ -73,7 +73,7 @@ def _calibrate(ground: Ground, options: argparse.Namespace) -> int:
 
 
 def on_ground(options: argparse.Namespace) -> None:
-    """If the command leaves out a term, fills in this term of the named ground."""
+    """Fills in the terms that the command leaves out, from the named ground."""
     if options.ground is None:
         return
     from gradus.comparison.starts import terms_of

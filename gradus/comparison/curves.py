@@ -58,6 +58,17 @@ def drawn(results: Mapping[str, Mapping[int, Mapping[str, Any]]], least: int = 2
     return {name: banded(curves) for name, curves in runs.items() if curves and all(len(curve) >= least for curve in curves)}
 
 
+def by_reward(results: Mapping[str, Mapping[int, Mapping[str, Any]]]) -> dict[str, dict[int, dict[str, Any]]]:
+    """The results with the held-out reward in place of the held-out accuracy, for a task on which no answer of any arm is right."""
+    return {
+        name: {
+            seed: {**run, "curve": run.get("rewards", []), "metrics": {n: m for n, m in run.get("metrics", {}).items() if n != "held_out/accuracy"}}
+            for seed, run in runs.items()
+        }
+        for name, runs in results.items()
+    }
+
+
 def score_of(results: Mapping[str, Mapping[int, Mapping[str, Any]]]) -> str:
     """The name of the score of the curves. If no run has a held-out accuracy (on tasks without right and wrong answers), the score is the held-out reward."""
     right = any("held_out/accuracy" in run.get("metrics", {}) for runs in results.values() for run in runs.values())

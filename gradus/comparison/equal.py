@@ -49,7 +49,7 @@ def hash_of(problems: Sequence[Problem]) -> str:
 
 
 def model_hash(run: Run, model: str | None) -> str:
-    """A hash of the files from which the policy was loaded, even for the built-in model. If the seed draws the weights, the result is a hash of the model's
+    """A hash of the files of the loaded policy, also for the built-in model. If the seed draws the weights, the result is a hash of the model's
     form.
     """
     specs = specs_of(run.recipe)

@@ -28,7 +28,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """A further task on which every run is examined at its end. `name`: the NAME of its measure, accuracy@NAME."""
+    """A further task for the examination at the end of every run. `name`: the NAME of its measure, accuracy@NAME."""
 
     name: str
     task: str

@@ -62,8 +62,8 @@ def identity(job: Job, versions: Mapping[str, str]) -> str:
 def carry_out(job: Job, view: Any) -> dict[str, Any]:
     """Trains the run, or continues it, and examines its final and its best weights (a paused run: its present weights). Returns the result.
 
-    {"start": hashes of the inputs that all arms share, "curve": [[spent, score]], "final", "best", and "elsewhere" for each further task: see `marks`,
-    "spent": by unit, "tokens": by purpose, "metrics": {name: {"first", "last", ...}}, "times": {...}}.
+    {"start": hashes of the inputs that all arms share, "curve": [[spent, score]], "rewards": [[spent, held-out reward]], "final", "best",
+    and "elsewhere" for each further task: see `marks`, "spent": by unit, "tokens": by purpose, "metrics": {name: {"first", "last", ...}}, "times": {...}}.
     """
     forget_peak()
     began = time.perf_counter()
@@ -83,6 +83,7 @@ def carry_out(job: Job, view: Any) -> dict[str, Any]:
     return {
         "start": start_of(run, job.plan.model, [request.problem for request in asked_of(run, job.experiment)[0]]),
         "curve": curve(job.experiment.budget.unit, rows, seconds, run.task.unmarked),
+        "rewards": curve(job.experiment.budget.unit, rows, seconds, True),
         "final": final,
         "best": best,
         "elsewhere": elsewhere,

@@ -15,3 +15,14 @@ def spans_of(trajectory: Trajectory) -> np.ndarray:
     if any(SPAN not in c.streams for c in acting):
         raise UserError(f"trajectory {trajectory.id} has no spans: its rollout has marked no regions of the text; set --rollout WithSpans")
     return np.concatenate([c.streams[SPAN] for c in acting]) if acting else np.zeros(0, np.int32)
+
+
+def sums_to_go(values: np.ndarray, spans: np.ndarray) -> np.ndarray:
+    """Returns [A]: for each action, the sum of the values of the spans that end at this action or later; 0 after the end of the last span.
+
+    >>> sums_to_go(np.array([1.0, 10.0]), np.array([-1, 0, -1, 1, -1])).tolist()
+    [11.0, 11.0, 10.0, 10.0, 0.0]
+    """
+    ends = [int(np.flatnonzero(spans == k)[-1]) for k in np.unique(spans[spans >= 0])]
+    after = np.append(np.cumsum(values[::-1])[::-1], 0.0)
+    return after[np.searchsorted(ends, np.arange(len(spans)))]

@@ -38,3 +38,9 @@ def turns_of(trajectory: Trajectory) -> Turns:
     starts = np.flatnonzero(np.append(True, turn[1:] != turn[:-1])) if len(turn) else np.zeros(0, np.int64)
     rewards = np.add.reduceat(action_rewards(trajectory), starts) if len(starts) else np.zeros(0)
     return Turns(np.diff(np.append(starts, len(turn))), trajectory.stream("state")[starts], rewards)
+
+
+def first_tokens(trajectory: Trajectory) -> list[int]:
+    """Returns, for an episode of one context, the position of the first token of every utterance in the sequence."""
+    starts = np.cumsum([0, *turns_of(trajectory).lengths[:-1]])
+    return trajectory.contexts[0].action_positions[starts].tolist()

@@ -52,7 +52,8 @@ def answers_needed(rate: float, confidence: float) -> float:
 
 
 def knapsack(rates: np.ndarray, counts: np.ndarray, more: int, high: int) -> np.ndarray:
-    """Returns the counts after a division of `more` further answers. Each answer goes to the problem with the largest gain, up to `high` answers per problem.
+    """Divides `more` further answers among the problems and returns the new counts. Each answer goes to the problem with the largest gain, up to `high`
+    answers per problem.
 
     The gain of a further answer falls with the number of answers, so this division has the largest total gain. If gains are equal, the earlier problem gets
     the answer. If all problems have `high` answers, the remaining answers are not given.
@@ -71,9 +72,8 @@ def knapsack(rates: np.ndarray, counts: np.ndarray, more: int, high: int) -> np.
 
 
 def levelled(counts: np.ndarray, more: int, high: int | None = None) -> np.ndarray:
-    """Returns the counts after a division of `more` further answers.
-
-    Each answer goes to the problem with the fewest answers, up to `high` (None: no limit) per problem.
+    """Divides `more` further answers among the problems and returns the new counts. Each answer goes to the problem with the fewest answers, up to `high`
+    (None: no limit) per problem.
 
     >>> levelled(np.array([2, 2, 5]), 5).tolist()
     [5, 4, 5]
@@ -147,7 +147,7 @@ class ByRank:
 
 @dataclass(frozen=True)
 class Knapsack:
-    """Gives each answer to the problem for which one more answer has the largest gain (see `gain_of_one_more`).
+    """Gives each answer to the problem that gains most from one more answer (see `gain_of_one_more`).
 
     The gain is the rise of `mixed_chance` (the probability of a gradient), times p (1 - p)^2, where p is the share of right answers.
 

@@ -30,7 +30,7 @@ def similarities(texts: Sequence[str]) -> np.ndarray:
 
 
 def clique(similar: np.ndarray, *, threshold: float, orders: int, key: Key) -> list[int]:
-    """Searches for a large set of indices in which each pair has a similarity below `threshold`. Returns the indices in ascending order.
+    """Searches for a large set of indices whose pairs all have a similarity below `threshold`. Returns the indices in ascending order.
 
     The search is greedy: in each of `orders` random orders, an index joins the set if it is dissimilar to all indices in the set. The largest set is returned.
     """

@@ -24,7 +24,7 @@ class Estimate(Protocol):
         ...
 
     def drawn(self, counts: np.ndarray, key: Key) -> np.ndarray:
-        """Returns the success rates [N] that decide which problems are chosen. If an estimate is not random, it returns `expected`."""
+        """Returns the success rates [N] that decide which problems are chosen. An estimate that is not random returns `expected`."""
         ...
 
 

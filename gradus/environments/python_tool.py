@@ -37,7 +37,7 @@ class PythonTool:
     sandbox: Sandbox = Sandbox(limits=LIMITS)
     verify: Verify = exact  # judges (problem, text after "answer:")
     shown: int = 400  # characters of output that the player sees: half of them from its start, half from its end
-    limit: int = 4  # turns after which the episode is truncated
+    limit: int = 4  # an episode is truncated after this number of turns
     forks: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -1,5 +1,4 @@
-"""The environment `Selecting`, in which a player searches and selects documents, and a function that reads the gathered documents from the text of an
-episode.
+"""The environment `Selecting`: a player searches and selects documents. A function reads the gathered documents from the text of an episode.
 """
 
 from __future__ import annotations

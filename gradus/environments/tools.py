@@ -34,7 +34,7 @@ class Tools:
     tools: Mapping[str, Tool]  # by name; a list of tools is turned into this mapping
     form: Form = TaggedCalls()
     calls: int | None = None  # calls of an episode that are executed; None: all
-    limit: int = 8  # turns after which the episode is truncated
+    limit: int = 8  # an episode is truncated after this number of turns
     hint: str = "\nNo call and no answer was found.\n"
     shown: int = 400  # characters of a result that the player sees: half of them from its start, half from its end
     seconds: float = 10.0  # time limit of a call

@@ -5,8 +5,8 @@ decides which verdicts are wrong. So the same answer gets the same error again, 
 right. At the start about 0.18 of all verdicts call a wrong answer right, so about a third of the answers that are called right are wrong. Held-out
 verdicts are true.
 
-A policy gradient with a baseline subtracts the rate of these errors, which is the same for all wrong answers, and still moves towards the right answers. A
-method that imitates every answer that is called right also learns wrong answers. With true verdicts, RFT reaches an accuracy of 0.9 or more in the eight
+The rate of these errors is the same for all wrong answers. A policy gradient with a baseline subtracts this rate, and still moves towards the right answers.
+A method that imitates every answer that is called right also learns wrong answers. With true verdicts, RFT reaches an accuracy of 0.9 or more in the eight
 batches of the budget (one seed).
 """
 

@@ -36,7 +36,7 @@ def of_problems(name: str, measured: Mapping[str, Any]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """'45s', '3m05s', '2h10m'."""
+    """Returns a duration as text, such as '45s', '3m05s' or '2h10m'."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole}s"

@@ -90,8 +90,8 @@ def write_runs_page(runs: Sequence[Path | str], target: Path | str, by: str = "s
 
 
 def names(paths: Sequence[Path]) -> list[str]:
-    """Returns a name for each path. A name is the end of a path. The names have the smallest number of parts with which all names differ. Equal paths get
-    numbers after their last part.
+    """Returns a name for each path. A name is the end of a path. All names have the same number of parts: the smallest number that makes all names different.
+    Equal paths get numbers after their last part.
 
     >>> names([Path("a/run"), Path("b/run")])
     ['a/run', 'b/run']

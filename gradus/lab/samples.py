@@ -144,7 +144,7 @@ def fewer(named: Mapping[int, Sequence[str]], most: int) -> dict[int, Sequence[s
 def picked(groups: Sequence[Group], most: int) -> list[Group]:
     """Returns the groups to show, in their order.
 
-    Two thirds are the groups with the widest range of rewards. One is a group with a failure. The rest are evenly spaced groups.
+    Two thirds are the groups with the widest range of rewards. One group has a failure. The rest are evenly spaced groups.
     """
     ranges = {id(g): _range(g) for g in groups}
     order = sorted(groups, key=lambda g: -ranges[id(g)])

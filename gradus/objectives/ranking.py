@@ -114,7 +114,7 @@ def last_values(values: Tensor, batch: Batch) -> Tensor:
 class BradleyTerry:
     """A reward model's loss: -log sigmoid(s_better - s_worse - margin (r_better - r_worse)), averaged over a group's pairs, then over groups.
 
-    s is the value head's output before the last action. All pairs of a group are in one mini-batch.
+    The score s is the value head's output before the last action. All pairs of a group are in one mini-batch.
     """
 
     margin: float = 0.0  # required difference of the scores for a reward difference of 1; 0: only the order counts

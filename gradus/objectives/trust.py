@@ -13,6 +13,7 @@ from gradus.objectives.ratios import Probability
 from gradus.types import UserError
 from gradus.types.batch import Batch
 from gradus.types.ranges import check_ranges
+from gradus.types.signals import Entropy, Signal
 from gradus.types.tally import Tally, check_same_shape, tally
 
 
@@ -94,6 +95,35 @@ class DualClip:
         bounds = -self.ceiling * advantages
         beyond = (advantages < 0) & (losses.detach() > bounds)
         return torch.where(beyond, bounds, losses), {**metrics, "ceiling_share": tally(beyond)}
+
+
+@dataclass(frozen=True)
+class EntropyClip:
+    """PPO's clip with the upper bound high + (most - high) * H_t / max_t H_t: the bound grows with the entropy before the action."""
+
+    low: float = 0.2
+    high: float = 0.2  # width of the clip above 1 for a token with the entropy 0
+    most: float = 0.28  # width of the clip above 1 for the largest entropy of the mini-batch
+    separable: ClassVar[bool] = False  # the largest entropy is that of the whole mini-batch
+    needs: ClassVar[tuple[Signal, ...]] = (Entropy(),)
+    not_ratios: ClassVar[tuple[type, ...]] = (Probability,)
+
+    def __post_init__(self) -> None:
+        check_ranges(self, low="[0, inf]", high="[0, inf)", most="[0, inf)")
+
+    def losses(self, log_ratio: Tensor, advantages: Tensor, batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        high = entropy_bounds(batch.signals[Entropy()].to(log_ratio), high=self.high, most=self.most)
+        ratio = log_ratio.detach().exp()
+        clipped = ((ratio > 1 + high) & (advantages > 0)) | ((ratio < 1 - self.low) & (advantages < 0))
+        rising = torch.minimum(log_ratio.exp(), 1 + high) * advantages
+        losses = torch.where(advantages > 0, -rising, clipped_surrogate(log_ratio, advantages, low=self.low, high=math.inf))
+        return losses, {"clip_share": tally(clipped)}
+
+
+def entropy_bounds(entropy: Tensor, *, high: float, most: float) -> Tensor:
+    """Returns the upper bounds [A] of the clip, from the entropies [A] in nats. If all entropies are 0, each bound is `high`."""
+    largest = entropy.max() if len(entropy) else entropy.new_zeros(())
+    return high + (most - high) * entropy / largest if largest > 0 else torch.full_like(entropy, high)
 
 
 def capped_surrogate(log_ratio: Tensor, advantages: Tensor, *, floor: float, cap: float) -> Tensor:

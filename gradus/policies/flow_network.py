@@ -19,7 +19,7 @@ class FlowConfig:
     """The shape of a velocity field, as stored in a flow model's config.json."""
 
     dimension: int = 2  # number of dimensions of a sample
-    condition: int = 2  # number of numbers in a condition; 0: the model has no condition
+    condition: int = 2  # how many numbers a condition has; 0: the model has no condition
     width: int = 96  # width of a hidden layer
     depth: int = 3  # number of hidden layers
     frequencies: int = 4  # the inputs include sin and cos of pi 2^k t for k = 0 to frequencies - 1, in addition to t

@@ -17,7 +17,7 @@ from torch import Tensor
 
 GRID = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 BLOCK = 16  # numbers that share a scale
-LARGEST, LARGEST_SCALE = 6.0, 448.0  # of E2M1 and of E4M3
+LARGEST, LARGEST_SCALE = 6.0, 448.0  # the largest numbers of the formats E2M1 and E4M3
 NEGATIVE = 8  # this bit of a code is the sign
 
 

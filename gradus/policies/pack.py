@@ -100,7 +100,7 @@ class Packed:
     source: Tensor  # int64 [A]: index into `read` for every action, in order of the contexts
     targets: Tensor  # int64 [A]: the chosen token of every action
     counts: tuple[int, ...]  # number of actions of each context
-    window: int | None  # window of the decoder for which the masks are made
+    window: int | None  # the masks are made for a decoder with this window
     starts: np.ndarray  # int64 [contexts, 4]: first row of the prefix, first row of the suffix, length of the prefix, number of packed tokens
 
     def rows(self, context: int, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -180,9 +180,9 @@ def embedded(decoder: Decoder, packed: Packed, given: Sequence[Inputs | None]) -
 def forward(decoder: Decoder, packed: Packed, *, recompute: int = 0, begun: tuple[int, Tensor] | None = None) -> Tensor:
     """Returns the normed hidden states of the rows that predict actions, [U, hidden], in the order of `packed.read`.
 
-    `begun`: None, or a pair (i, x) with which the pass begins. x is the output of the first i layers at all rows [N, hidden], and i is less than the number
-    of layers. With (0, `embedded(...)`), other input vectors replace the token embeddings. `recompute`: with 0, all values are kept for the backward pass.
-    With 1, only the input of each layer is kept, and the backward pass computes all other values again. Above 1, the backward pass computes
+    `begun`: None, or a pair (i, x): the pass begins after layer i. The array x is the output of the first i layers at all rows [N, hidden], and i is less
+    than the number of layers. With (0, `embedded(...)`), other input vectors replace the token embeddings. `recompute`: with 0, all values are kept for the
+    backward pass. With 1, only the input of each layer is kept, and the backward pass computes all other values again. Above 1, the backward pass computes
     these values again in `recompute` chunks of rows (`streamed`).
 
     Raises: ValueError if the rows were packed for another window than the decoder's window.

@@ -36,7 +36,7 @@ class Spans:
 def packed_attention(q: Tensor, k: Tensor, v: Tensor, rotation: tuple[Tensor, Tensor], spans: Spans, rule: Rule) -> Tensor:
     """Computes the attention [N, heads, dim] of rows q [N, heads, dim], k and v [N, kv_heads, dim].
 
-    q and k are not yet rotated. The kernel rotates q and k by cos and sin [N, pairs].
+    The kernel rotates q and k by cos and sin [N, pairs].
     """
     return _Attention.apply(q, k, v, *rotation, spans, rule)
 

@@ -19,7 +19,7 @@ from gradus.types.spaces import Observation
 
 @runtime_checkable
 class Eyes(Protocol):
-    """The facts about a model with vision that a prompt needs: its placeholder, and the number of placeholders per picture."""
+    """The facts that a prompt needs about a model with vision: its placeholder, and the number of placeholders per picture."""
 
     @property
     def mark(self) -> int: ...

@@ -51,9 +51,9 @@ class Claim:
     profile: str | None = None
     fields: Mapping[str, str] = field(default_factory=Frozen)  # changed fields in both arms
     own: Mapping[str, str] = field(default_factory=Frozen)  # changed fields in the recipe's arm only
-    budget: str | None = None  # budget of one run, such as steps=40; None: the ground's, else steps=20
+    budget: str | None = None  # budget of one run, such as steps=40; None: the budget of the ground; without a ground, steps=20
     seeds: int = 3  # the number of seeds: 0, 1, ...
-    problems: int | None = None  # held-out problems of the last evaluation; None: the ground's number, else 100 (1 if the measure is a metric)
+    problems: int | None = None  # held-out problems of the last evaluation; None: as in the ground; without a ground, 100 (1 for a metric)
     samples: int | None = None  # answers per problem
     script: str | None = None  # the module with a separate program for this measurement; the other terms then describe that program
 

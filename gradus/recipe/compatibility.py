@@ -65,7 +65,7 @@ def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = No
     check_reads(recipe, players)
     check_asks(recipe)
     for _, part in _parts(recipe, "") if players is not None else ():
-        if hasattr(part, "check_players"):  # the part checks facts that the players' abilities do not hold
+        if hasattr(part, "check_players"):  # the part checks facts that are not among the players' abilities
             part.check_players(players)
 
 

@@ -36,7 +36,7 @@ class Setting:
     micro_tokens: int = 4096  # tokens per micro-batch; changes memory, never the result
     graphs: bool = False  # on CUDA: captures sampling steps once per shape and replays them; not tested on a GPU yet
     recompute: bool = False  # the backward pass computes each layer's activations again: less memory, but more time (1.6 times, by one measurement)
-    backward_chunks: int = 1  # the backward pass splits the rows of a micro-batch into so many parts, and computes one part of a layer at a time
+    backward_chunks: int = 1  # number of parts into which the backward pass splits the rows of a micro-batch; it computes one part of a layer at a time
     eval_every: int = 25  # steps between evaluations; 0: evaluations only at the start and at the end
     save_every: int = 25  # steps between checkpoints
     keep: int = 2  # number of planned checkpoints that are kept, in addition to the best

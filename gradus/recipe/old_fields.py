@@ -12,7 +12,7 @@ Stored = Mapping[str, Any]
 
 _ANSWERS = "gradus.papers.search.rest_rl:AnswerSearch"
 _BATCH = "gradus.papers.data.online_difficulty_filtering:FilledBatch"
-_BOUNDED = "gradus.papers.search.rest_rl:BoundedUCT"
+_BOUNDED = "gradus.search.tree:BoundedUCT"
 _COSINE = "gradus.papers.guidance.fast_math_r1:CharacterCosine"
 _DRAWN = "gradus.papers.rewards.writing_zero:DrawnPairs"
 _EXITS = "gradus.papers.thinking.anytime_reasoner:BudgetExits"

@@ -1,6 +1,6 @@
 """Checks the changes and events of a schedule. If the schedule's parts declare them, the check is before the run, else at the step.
 
-A schedule can make three declarations. `sets(recipe)`: pairs (path, value) with the extreme values to which the schedule may set fields. `causes`: the events
+A schedule can make three declarations. `sets(recipe)`: pairs (path, value): the extreme values that the schedule may give to fields. `causes`: the events
 that the schedule may cause. `watches`: the metrics of evaluations that the schedule reads.
 """
 

@@ -24,7 +24,7 @@ class Overlong(Combines):
     cache of 4,096 tokens, which is a fifth of 20,480.
     """
 
-    max_tokens: int | None = None  # length from which the penalty is -1; None: the sampling limit on new tokens
+    max_tokens: int | None = None  # the penalty is -1 at this length and above; None: the sampling limit on new tokens
     cache: int | None = None  # the penalty grows over this number of tokens before `max_tokens`; None: `share` of `max_tokens`
     share: float = 0.2  # `cache` as a share of `max_tokens`, if `cache` is None
     name: ClassVar[str] = "overlong"

@@ -71,8 +71,8 @@ class UntilUnequal:
 
 
 def half_width(deviation: float, count: int, *, alpha: float) -> float:
-    """Returns t s / sqrt(n), the half width of Student's confidence interval of a mean; 0 for n below 2. s is the standard deviation, and n is the number of
-    answers. The number t is the 1 - alpha/2 quantile of Student's distribution with n - 1 degrees of freedom.
+    """Returns t s / sqrt(n), the half width of Student's confidence interval of a mean; 0 for n below 2. Here s is the standard deviation, and n is the
+    number of answers. The number t is the 1 - alpha/2 quantile of Student's distribution with n - 1 degrees of freedom.
 
     >>> round(half_width(0.5, 4, alpha=0.05), 4), round(half_width(0.5, 5, alpha=0.05), 4)
     (0.7956, 0.6208)
@@ -83,8 +83,8 @@ def half_width(deviation: float, count: int, *, alpha: float) -> float:
 
 
 def priority(deviation: float, count: int, total: int, *, alpha: float, bonus: float) -> float:
-    """Returns d + bonus * sqrt(ln(1 + total) / count). d is the decrease of `half_width` if the problem gets one more answer; d is 0 if the count is below
-    2."""
+    """Returns d + bonus * sqrt(ln(1 + total) / count). The number d is the decrease of `half_width` if the problem gets one more answer; d is 0 if the count
+    is below 2."""
     narrower = half_width(deviation, count, alpha=alpha) - half_width(deviation, count + 1, alpha=alpha) if count > 1 else 0.0
     return narrower + bonus * float(np.sqrt(np.log1p(total) / max(count, 1)))
 

@@ -38,7 +38,7 @@ class Branch:
     episode: Any
     played: Played
     start: float | None = None  # entropy of the first segment of the episode (for a copy: of its root); None: not read yet
-    parent: str = ""  # the trajectory of which this one is a copy; empty for a root
+    parent: str = ""  # the trajectory that was copied; empty for a root
     shared: int = 0  # turns that the copy shares with its parent
     streak: int = 0  # number of branchings at successive segments, up to and including the last segment
 

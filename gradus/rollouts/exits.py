@@ -45,6 +45,21 @@ class RandomCuts:
 
 
 @dataclass(frozen=True)
+class Budgets:
+    """The same budgets, in tokens, for every answer. If a thought is shorter than a budget, the whole thought counts at this budget."""
+
+    at: tuple[int, ...] = (2000, 4000, 6000, 8000)
+
+    def __post_init__(self) -> None:
+        if not self.at or min(self.at) < 1 or list(self.at) != sorted(set(self.at)):
+            raise UserError(f"Budgets.at is {self.at}; give numbers of tokens in ascending order, each 1 or more")
+
+    def cuts(self, thought: int, key: Key | None = None) -> list[int]:
+        """Returns the cuts of a thought that has `thought` tokens. Nothing is drawn from the key."""
+        return [min(budget, thought) for budget in self.at]
+
+
+@dataclass(frozen=True)
 class ForcedExits:
     """Samples `request.count` answers, cuts each at the positions that `places` chooses in its thought, and samples one final answer at every cut.
 
@@ -56,7 +71,7 @@ class ForcedExits:
 
     places: Places = RandomCuts()
     text: str = "Time is limited, stop thinking and start answering.\n</think>\n\n"
-    mark: str = "</think>"  # the text after which an answer writes its final answer
+    mark: str = "</think>"  # the final answer follows this text
     limit: int = 512  # new tokens of a forced answer
     gives: ClassVar[frozenset[str]] = frozenset({"exits"})
     plays: ClassVar[str] = "answers"

@@ -40,7 +40,7 @@ class InFlight:
     groups as requested; the first steps return fewer or none. At test time the policy answers without interruption.
     """
 
-    parts: int = 4  # number of steps in which an answer reaches its token limit; 1: no answer stays unfinished
+    parts: int = 4  # an answer reaches its token limit after at most this number of steps; 1: no answer stays unfinished
     plays: ClassVar[str] = "answers"
 
     def __post_init__(self) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from gradus.types import Context, Key, Problem, UserError, prompt_context
-from gradus.types.parts import World
+from gradus.rollouts.auto import Auto, rolled
+from gradus.rollouts.spans import check_text, streamed
+from gradus.types import Context, Group, Key, Problem, Request, UserError, prompt_context
+from gradus.types.parts import Rollout, Task, World
 
 STREAM = "privileged"  # int32 [A, n]: every row has the tokens of the text that tells the answer
 
@@ -20,6 +24,37 @@ class PrivilegedPrompt:
         """Returns the context with the answer before the prompt. Actions, streams and log-probabilities stay the same."""
         rows = context.streams.get(STREAM)
         return context if rows is None or not len(rows) or not rows.shape[1] else told_first(context, rows[0])
+
+
+@dataclass(frozen=True)
+class WithAnswers:
+    """Adds the stream `privileged` to the trajectories of `rollout`: the tokens of `tell` with the problem's answer.
+
+    If `tell` is empty, the stream has no tokens.
+    """
+
+    rollout: Rollout = Auto()
+    tell: str = "The answer is {answer}.\n"
+
+    def __post_init__(self) -> None:
+        check_tell(self.tell)
+
+    @property
+    def test(self) -> Any:
+        return getattr(self.rollout, "test", self.rollout)
+
+    def judges(self, task: Task) -> bool:
+        """Whether the trajectories of `rollout` need judging."""
+        return bool(getattr(self.rollout, "judges", lambda _: True)(task))
+
+    def check_task(self, task: Task) -> None:
+        """Raises UserError if the player writes no text."""
+        check_text(self, task)
+
+    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
+        """Returns the groups of `rollout`. Every context that has actions gets the stream `privileged`."""
+        groups = await rolled(self.rollout, requests, world)
+        return [streamed(g, STREAM, {t.id: [told_rows(c, t.problem, self.tell, world) for c in t.contexts] for t in g.trajectories}) for g in groups]
 
 
 def told_first(context: Context, tokens: np.ndarray) -> Context:

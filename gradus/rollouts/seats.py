@@ -91,7 +91,8 @@ class Seats:
             return {name: self.told(table, name, replace(side, ended=ended, failure=failure)) for name, side in table.sides.items()}
 
     async def _turn(self, episode: Any, table: Table, turn: Turn, t: int, seats: tuple[str, ...]) -> tuple[Table, Turn | Failed | None]:
-        """Samples the actions of the seats that act in this turn, and gives them to the environment. Returns the new table and the answer.
+        """Samples the actions of the seats that act in this turn, and gives them to the environment. Returns the table after this turn, and the environment's
+        answer.
 
         If the context of one of these seats has no room for an action, no seat acts, and the answer is None.
         """

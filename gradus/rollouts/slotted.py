@@ -24,10 +24,9 @@ class Slotted:
 
     The answers equal the answers of `SingleTurn`, byte for byte; only the order of the decoding differs. The expected length of an answer is the mean
     length of the earlier answers to its problem. Without earlier answers, the expected length is a linear function of the prompt's length (least
-    squares over all answers so far). Metrics: decode_steps, rounds (decode_steps / the steps of fixed rounds of `count` answers), peak_tokens (largest number
-    of tokens in the caches, divided by this number without a limit of slots), idle (idle decoding steps of all slots, per sampled token), length_error (mean
-    absolute error
-    of the expected lengths, in tokens).
+    squares over all answers so far). Metrics: decode_steps; rounds (decode_steps / the steps of fixed rounds of `count` answers); peak_tokens (largest number
+    of tokens in the caches, as a share of the same number without a limit of slots); idle (idle decoding steps of all slots, per sampled token); length_error
+    (mean absolute error of the expected lengths, in tokens).
     """
 
     slots: Slots = Slots()

@@ -77,7 +77,7 @@ def piece(flight: Flight, before: Flight, world: World) -> tuple[str, Trajectory
 
 
 def together(made: Sequence[tuple[str, Trajectory]], mark: str = "") -> list[Group]:
-    """Puts the trajectories of the same name into one group, in order. With a mark, the groups are auxiliary."""
+    """Puts the trajectories of the same name into one group, in order. `mark` is added to the names of the groups; with a mark, the groups are auxiliary."""
     found: dict[str, list[Trajectory]] = {}
     for name, trajectory in made:
         found.setdefault(name, []).append(trajectory)

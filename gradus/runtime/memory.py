@@ -160,7 +160,7 @@ def attempt(work: Callable[[], T]) -> tuple[T | None, str | None]:
         if not out_of_memory(error):
             raise
         said = (str(error).strip() or type(error).__name__).splitlines()[0]
-    # this line is after the except block, because until its end the error keeps the frames of the failed attempt, with their tensors, alive
+    # this line is after the except block: within the block, the error keeps the frames of the failed attempt alive, with their tensors
     release()
     return None, said
 

@@ -96,8 +96,8 @@ def _fitted(cells: Sequence[Sequence[str]], widths: Sequence[int], room: int) ->
 
 
 def _narrowed(rows: Sequence[Row], head: Row, room: int) -> list[int]:
-    """Returns widths of all columns except the last one, so that they fit into `room`. Columns of names become narrower; the first one is the column in which
-    the fewest cells become too long.
+    """Returns widths of all columns except the last one, so that they fit into `room`. Columns of names become narrower. The column with the fewest cells
+    that become too long is the first.
 
     If the share of rows with a cell that is too long would exceed `LONG`, returns an empty list.
     """

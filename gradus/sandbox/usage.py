@@ -35,8 +35,8 @@ class Tree:
     def memory(self, limit: int) -> int:
         """Returns the bytes of all processes, of their files in memory, and of the data that their sockets may contain.
 
-        At first, a shared page counts once per process. The mappings in the kernel's lists are counted only if they could make the sum exceed `limit`, in the
-        worst case one mapping per page. If the sum exceeds `limit`, it is computed again, and then a shared page counts only once.
+        At first, a shared page counts once per process. The mappings in the kernel's lists are counted only if, with one mapping per page (the worst case),
+        the sum would exceed `limit`. If the sum exceeds `limit`, it is computed again, and then a shared page counts only once.
         """
         members, files = self.members(), self.disk() + self.sockets()
         sizes, resident = zip(*map(_sizes, members), strict=True)

@@ -87,7 +87,7 @@ class Fuse:
     """
 
     experts: tuple[str, ...]
-    start: str = FIRST  # theta_0: "first" (the model of the run), or the name of the stage with which the experts began
+    start: str = FIRST  # theta_0: "first" (the model of the run), or the name of the stage from which the experts started
     scale: float = 1.5  # sum of the K weights of the differences
     drop: float = 0.5  # share of the entries of a difference that become 0; the other entries are divided by 1 - drop
 

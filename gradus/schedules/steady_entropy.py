@@ -44,7 +44,7 @@ class SteadyEntropy:
     """
 
     vocabulary: int = 152_064  # V, the size of the model's vocabulary
-    end: float = 0.4  # share of the steps over which the target falls
+    end: float = 0.4  # the target falls over this share of the steps, at the end of the training
     factor: float = 0.9  # the target at the end, as a share of the first entropy
     low: float = 0.1  # smallest temperature
     high: float = 10.0  # largest temperature

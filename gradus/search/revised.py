@@ -19,7 +19,7 @@ class Revised:
     """Samples an answer, and revises it `rounds` times. Each round has a prompt with the feedback on the best answer so far, or on the latest answer.
 
     `place` "instead": the text of the feedback is the whole prompt. "after": the text follows the prompt of the problem. If `until_right` is set, a right
-    answer is not revised. An answer without a reward, and an answer to which `feedback` gives no text, is not revised either. The result is the best answer
+    answer is not revised. An answer is also not revised if it has no reward, or if `feedback` gives no text for it. The result is the best answer
     (the earliest of equally good ones), or the latest one. Metrics, for each round r from 0: `revised/r`, the mean reward of the result after r rounds, and
     `revised/right/r`, the share of right results. The search reads the recipe's reward at test time, so the reward must not need the hidden answer.
     """

@@ -109,6 +109,27 @@ class UCT:
 
 
 @dataclass(frozen=True)
+class BoundedUCT:
+    """Goes down to the child with the largest V + c sqrt((1 + ln N) / (0.1 + n)). N and n are the visits of the parent and of the child.
+
+    A child without a visit has a finite bonus, so the search can leave such a child out.
+    """
+
+    c: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_ranges(self, c="[0, inf)")
+
+    def bonus(self, node: Node) -> float:
+        """Returns the second term of a child."""
+        assert node.parent is not None
+        return self.c * math.sqrt((1 + math.log(max(1, node.parent.visits))) / (0.1 + node.visits))
+
+    def chosen(self, root: Node) -> list[Node]:
+        return descend(root, self.bonus)
+
+
+@dataclass(frozen=True)
 class PUCT:
     """Goes down to the child with the largest V + c p sqrt(N) / (1 + n), where p is the prior of the child. Silver et al., 2017."""
 

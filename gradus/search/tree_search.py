@@ -161,3 +161,12 @@ def end_of_step(context: Context, said: int, step: str, world: World, player: st
     """
     tokens = context.tokens[context.chosen][said:]
     return next((n for n in range(1, len(tokens) + 1) if step in world.text(tokens[:n], player)), len(tokens))
+
+
+def ends_of_steps(context: Context, step: str, world: World, player: str) -> list[int]:
+    """Returns, for each step of an answer, the number of actions up to its end. The last number is the number of all actions."""
+    found, said = list[int](), 0
+    while said < context.actions:
+        said += end_of_step(context, said, step, world, player)
+        found.append(said)
+    return found

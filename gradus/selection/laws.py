@@ -15,7 +15,7 @@ class Law(Protocol):
     """Draws from n kept units. The units are in the order of their age, with the oldest first."""
 
     def draw(self, count: int, priorities: np.ndarray, key: Key) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the indices of the drawn units, int64 [k], and their weights, float64 [k]. k is `count`; it may be less if the law draws no unit twice.
+        """Returns the indices of the drawn units, int64 [k], and their weights, float64 [k]. The number k is `count`, or less if the law draws no unit twice.
 
         `priorities` is [n], with n at least 1. An index may occur several times.
         """

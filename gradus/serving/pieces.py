@@ -52,8 +52,8 @@ class Decoded:
 
 
 class Guarded:
-    """Returns the text that may be sent. If the end of the text may become a stop string, it waits. A stop string ends the text. The stop string itself is
-    sent only with `keep`.
+    """Returns the text that may be sent. If the end of the text may become a stop string, this end is held back. A stop string ends the text. The stop string
+    itself is sent only with `keep`.
     """
 
     def __init__(self, stops: Sequence[str], keep: bool = False) -> None:

@@ -50,8 +50,8 @@ class Configuration:
 class Prediction:
     """The predicted speed of a configuration. `step`, `tokens` and `age` do not include the first third of the steps; the other numbers include all steps.
 
-    `step`: seconds of a step; `tokens`: sampled tokens per second that training uses; `sampling_idle`, `training_idle`: the share of time in which a replica,
-    or the training GPUs, do nothing (without a system: in which all GPUs do nothing); `age`: mean steps between the weights of a group and its update;
+    `step`: seconds of a step; `tokens`: sampled tokens per second that training uses; `sampling_idle`, `training_idle`: the share of time that a replica, or
+    the training GPUs, are idle (without a system, both are the idle share of all GPUs); `age`: mean steps between the weights of a group and its update;
     `dropped`: the share of sampled groups that are too old.
     """
 

@@ -93,7 +93,7 @@ def student_quantile(chance: float, freedom: int) -> float:
 def few(problems: int) -> str | None:
     """Returns a warning if an evaluation has fewer than `FEW` problems, else None.
 
-    The warning names half the width that the 95 % interval has if half of the answers are right.
+    The warning names half the width of the 95 % interval, computed for a share of right answers of 1/2.
     """
     if problems >= FEW or problems < 1:
         return None

@@ -18,7 +18,7 @@ _AT_ONCE = 4_000_000  # number of random numbers that are drawn at a time
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean and the bounds of its interval. The bounds are None if there is only one number, and numbers of this kind have no bounds."""
+    """A mean and the bounds of its interval. The bounds are None for a single number of a kind that is not bounded, such as a length."""
 
     mean: float
     low: float | None

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Crew:
-    """The other processes, from the view of the leading process. Every question gets one answer."""
+    """The other processes, as the leading process sees them. Every question gets one answer."""
 
     channels: dict[int, Channel]  # rank (1, 2, ...) -> channel to this process
     children: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)  # rank -> process, for the processes that the leading process started
@@ -150,7 +150,7 @@ class Crew:
 
 
 class Led:
-    """A player's policy for which all processes compute samples, rows and gradients. The other methods of the policy run in this process."""
+    """A player's policy. All processes compute the samples, rows and gradients of this policy; all other methods run in this process."""
 
     def __init__(self, policy: Any, crew: Crew, name: str) -> None:
         self.__dict__.update(_policy=policy, _crew=crew, _name=name)
@@ -329,7 +329,7 @@ def memory_of(setting: Any, device: str, size: int) -> int | None:
 
 
 def device_of(device: str, rank: int, count: int) -> str:
-    """Returns the device of process `rank`. If `device` is a GPU, this is the GPU whose number is higher by `rank`.
+    """Returns the device of process `rank`. If `device` is a GPU, process `rank` gets the GPU with the number of `device` plus `rank`.
 
     Raises UserError if there is no such GPU.
     """

@@ -17,7 +17,7 @@ Reply = tuple[dict[str, Any], dict[str, Tensor]]
 
 
 class Crew(Protocol):
-    """The other processes, from the view of the leading process (`gradus.systems.leader.Crew`)."""
+    """The other processes, as the leading process sees them (`gradus.systems.leader.Crew`)."""
 
     channels: dict[int, Any]
     lost: bool

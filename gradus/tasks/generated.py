@@ -75,8 +75,8 @@ class Generated:
     def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
         """Draws the problems at these indices. A training level between two levels, such as 2.3, gives level 3 with chance 0.3, else level 2.
 
-        Key and index determine which of the two levels the problem has. Raises UserError for an unknown level, for a held-out level that is not whole, and
-        for a number of held-out problems that is above _MOST or that the level does not have.
+        Key and index determine which of the two levels the problem has. Raises UserError for an unknown level, for a held-out level that is not whole, and if
+        there are to be more held-out problems than _MOST, or than the level has.
         """
         level = self.default if level is None else level
         if level is not None:

@@ -282,7 +282,9 @@ def told(turns: Sequence[Turn]) -> list[str]:
 
 
 def _whole(observation: Any) -> Any:
-    """Returns an observation in which the kind, shape and bytes of each array replace the array, because the text of a large array would omit numbers."""
+    """Returns the observation, but with the kind, shape and bytes of each array instead of the array, because the text of a large array would omit
+    numbers.
+    """
     if not isinstance(observation, Mapping):
         return observation
     return {n: (a.dtype.str, a.shape, a.tobytes()) if isinstance(a, np.ndarray) else a for n, a in observation.items()}

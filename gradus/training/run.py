@@ -72,7 +72,7 @@ class Run:
     moved_back: dict[str, tuple[dict[str, Any], int]] = field(default_factory=dict)  # copies of the players that events have changed at this boundary
     begun: dict[str, Any] | None = None  # a copy of the state at the boundary, because an evaluation or a discarded step may change it
     numbers: dict[str, Any] = field(default_factory=lambda: dict(SOUND))  # the health of the run
-    anew: Callable[[], dict[str, Any]] | None = None  # makes the players of the start of the run again
+    anew: Callable[[], dict[str, Any]] | None = None  # makes the players again as they were at the start of the run
     activity: Activity = field(default_factory=Activity)  # the workers of the run, and their seconds on each activity
     watchdog: Watchdog = field(default_factory=Watchdog)  # reports long waits while the run trains
     warned: bool = False  # whether the view has shown that the run learns nothing

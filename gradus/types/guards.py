@@ -30,8 +30,8 @@ def bytes_of(text: str) -> int:
 class Guard:
     """How a run reacts to non-finite numbers. If the loss, a gradient, an advantage or a log-probability is not finite, no weight changes.
 
-    After `in_a_row` consecutive steps with a skipped update, the run returns to its last good checkpoint and draws other data. If the run would need more than
-    `returns` such returns, the run stops.
+    After `in_a_row` consecutive steps with a skipped update, the run returns to its last good checkpoint and draws other data. If the run has already
+    returned `returns` times, it stops instead.
     """
 
     in_a_row: int = 3  # the run returns to a checkpoint after this number of consecutive steps with a skipped update

@@ -67,8 +67,8 @@ class Coupled:
     """Three passes: the first hides all tokens, the second hides the tokens of a random mask, and the third hides the tokens outside this mask. Reference:
     arXiv:2506.20639.
 
-    Each token is in the mask with probability m. m is drawn uniformly from [low, high], and is equal for all answers of the update. Each token is hidden in
-    the
+    Each token is in the mask with probability m. The probability m is drawn uniformly from [low, high], and is equal for all answers of the update. Each
+    token is hidden in the
     first pass, and in one of the other two passes. For a token in the mask, v = log p / m. For any other token, v = log p / (1 - m). The estimate is
     (log p_all_hidden + v) / 2.
     """

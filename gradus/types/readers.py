@@ -251,8 +251,8 @@ class LastLayer(Want):
 @dataclass(frozen=True)
 class HeadGradient(Want):
     """The gradient of log pi(y) with respect to the weights of the head, as its two factors g and h, without gradient. [A, 1 + 2 n + d] A row contains n,
-    then n entries of g = e_y - pi, then the tokens of these entries, then h. n is `top`, or the size of the vocabulary if the vocabulary is smaller. The
-    entries belong to the
+    then n entries of g = e_y - pi, then the tokens of these entries, then h. The number n is `top`, or the size of the vocabulary if the vocabulary is
+    smaller. The entries belong to the
     sampled token y and to the most likely other tokens.
     """
 

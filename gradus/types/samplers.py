@@ -1,6 +1,6 @@
 """Samplers of flow generators. A sampler goes from noise (t = 1) to data (t = 0) in steps that are affine in the network's velocity.
 
-A step at time t changes x to  pull * x + gain * v(x, t) + spread * e,  where e is standard normal. pull, gain and spread depend only on the time
+A step at time t changes x to  pull * x + gain * v(x, t) + spread * e,  where e is standard normal. The numbers pull, gain and spread depend only on the time
 grid. A step with spread > 0 is an action with a Gaussian log-probability. A step with spread 0 is deterministic and is no action.
 """
 

@@ -63,8 +63,9 @@ class Opened(Protocol):
         ...
 
     def divergence(self, player: str, direction: Literal["reverse", "forward"]) -> Tensor:
-        """KL(p || q) ("reverse") or KL(q || p) ("forward") over the whole vocabulary, in nats. p is the distribution of this model. q is the distribution of
-        `player`, without gradient. [A]"""
+        """KL(p || q) ("reverse") or KL(q || p) ("forward") over the whole vocabulary, in nats. Here p is the distribution of this model, and q is the
+        distribution of `player`, without gradient. [A]
+        """
         ...
 
     def attention(self, layers: Sequence[int]) -> Iterator[Tensor]:

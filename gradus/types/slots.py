@@ -39,7 +39,7 @@ class Slots:
 
 
 def order_of(expected: Sequence[float], slots: Slots) -> list[int]:
-    """Returns the numbers of the answers in the order in which they take slots. Equal answers stay in the given order."""
+    """Returns the numbers of the answers in the order in which they take slots. Answers with equal expected lengths stay in the given order."""
     numbers = list(range(len(expected)))
     if slots.order in ("given", "rounds"):
         return numbers

@@ -51,3 +51,16 @@ def test_stages_keep_their_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     fit, seconds = curves.fitted(curves.Terms({"a": "a"}, staged=True), Path())
     assert fit.steps == curves.STEPS
     assert seconds > curves.SECONDS
+
+
+def test_slow_evaluations_are_fewer_and_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An evaluation of 32 problems takes 1 s, or 3 s for three seeds. Five of them may take half of 24 s, so 32 * 12 / 15 = 25 problems fit."""
+    made = SimpleNamespace(results={"a": {0: {"times": {"steps": 0.0, "train": 2.0}}}})
+    monkeypatch.setattr(curves, "compared", lambda *_: (made, {}))
+    monkeypatch.setattr(curves, "_busy", lambda *_: 1.0)
+    fit, seconds = curves.fitted(curves.Terms({"a": "a"}), Path(), most=24)
+    assert (fit.points, fit.problems, fit.steps) == (curves.FEWER, 25, curves.STEPS)
+    assert seconds == pytest.approx(15 * 25 / 32)
+    made.results["a"][0]["times"]["train"] = 0.5
+    fit, _ = curves.fitted(curves.Terms({"a": "a"}), Path(), most=24)
+    assert (fit.points, fit.problems) == (curves.POINTS, curves.PROBLEMS)

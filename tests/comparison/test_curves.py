@@ -54,6 +54,13 @@ def test_the_score_is_the_reward_without_right_and_wrong_answers() -> None:
     assert curves.score_of({"grpo": {0: {"curve": [], "metrics": {"reward": {}}}}}) == "held-out reward"
 
 
+def test_rewards_are_drawn_where_no_answer_is_right() -> None:
+    zero = {"grpo": {0: {**run(0.0, 0.0), "rewards": [[0, -7.0], [2, -3.0]], "metrics": {"held_out/accuracy": {}, "reward": {}}}}}
+    told = curves.by_reward(zero)
+    assert curves.drawn(told)["grpo"] == [[0.0, -7.0, -7.0, -7.0], [2.0, -3.0, -3.0, -3.0]]
+    assert curves.score_of(told) == "held-out reward"
+
+
 def made(claim: Claim, folder: Path, points: int = 5) -> Comparison:
     experiment = terms(Known("grpo", claim, None))
     scores = [0.25 * i for i in range(points)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradus.credit.turns import turns_of
+from gradus.credit.turns import first_tokens, turns_of
 from gradus.testing.methods import scripted_context, toy_trajectory
 from gradus.types import Frozen, Problem, Trajectory, UserError
 
@@ -52,3 +52,10 @@ def test_an_episode_without_actions_has_no_turns():
 def test_an_answer_without_turns_is_refused():
     with pytest.raises(UserError, match="trajectory t has no turns"):
         turns_of(toy_trajectory([1, 2]))
+
+
+def test_the_first_token_of_every_turn_in_the_sequence():
+    (made,) = GROWING.contexts
+    begin = int(made.action_positions[0])
+    assert first_tokens(GROWING) == [begin, begin + 2, begin + 3]
+    assert first_tokens(episode(context((0, 1, 2)), reward=0.0)) == [begin]

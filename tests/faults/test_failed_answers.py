@@ -157,8 +157,9 @@ WITHIN = {
     *("Guided", "FlooredRelative", "CentredFailures"),
 }
 """Rules that compare an answer with the others of its group; BatchRelative does so by its baseline. The rest compare with more, or with nothing."""
-SILENT = {"LogReward", "PromptReturns"}
-"""Rules that compare nothing and give 0 here all the same: the logarithm of a reward of 1, and returns without advantages."""
+SILENT = {"LogReward", "PromptReturns", "KeyOutcomes"}
+"""Rules that compare nothing and give 0 here all the same: the logarithm of a reward of 1, returns without advantages, and
+returns without key turns."""
 
 
 @pytest.mark.parametrize("rule", RULES, ids=repr)

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.objectives.trust import CappedWeight, Clip, DualClip, Shaped, Unclipped, WeightedLikelihood, clipped_surrogate, surrogate
+from gradus.objectives.trust import (
+    CappedWeight,
+    Clip,
+    DualClip,
+    EntropyClip,
+    Shaped,
+    Unclipped,
+    WeightedLikelihood,
+    clipped_surrogate,
+    entropy_bounds,
+    surrogate,
+)
 from gradus.types import UserError
+from gradus.types.signals import Entropy
 
 
 def numbers(*values):
@@ -54,6 +67,36 @@ def test_dual_clip_bounds_the_loss_of_a_bad_action():
 def test_dual_clip_without_ceiling_is_clip():
     log_ratio, advantages = numbers(2.0, -2.0, 1.0), numbers(-1, 1, -0.5)
     assert torch.equal(DualClip(ceiling=math.inf).losses(log_ratio, advantages, None)[0], Clip().losses(log_ratio, advantages, None)[0])
+
+
+def test_the_upper_bound_grows_with_the_entropy():
+    assert_close(entropy_bounds(numbers(0, 1, 2), high=0.2, most=0.28), numbers(0.2, 0.24, 0.28))
+    assert_close(entropy_bounds(numbers(0, 0), high=0.2, most=0.28), numbers(0.2, 0.2))
+    assert entropy_bounds(numbers(), high=0.2, most=0.28).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "slopes"),
+    [
+        (1.25, 1, [0, -1.25]),  # above 1 + .2, below 1 + .28
+        (1.3, 1, [0, 0]),
+        (1.1, 1, [-1.1, -1.1]),
+        (0.7, -1, [0, 0]),  # the lower bound is 1 - .2 for both
+        (1.5, -1, [1.5, 1.5]),
+    ],
+)
+def test_only_an_uncertain_action_may_rise_further(ratio, advantage, slopes):
+    log_ratio = numbers(ratio, ratio).log().requires_grad_()
+    losses, metrics = EntropyClip().losses(log_ratio, numbers(advantage, advantage), SimpleNamespace(signals={Entropy(): numbers(0, 1)}))
+    losses.sum().backward()
+    assert_close(log_ratio.grad, numbers(*slopes))
+    assert float(metrics["clip_share"].mean) == slopes.count(0) / 2
+
+
+def test_without_entropy_it_is_the_clip():
+    log_ratio, advantages = numbers(0.3, -0.3, 0.1, 0.4), numbers(1, -1, 1, -1)
+    batch = SimpleNamespace(signals={Entropy(): numbers(0, 0, 0, 0)})
+    assert torch.equal(EntropyClip().losses(log_ratio, advantages, batch)[0], Clip().losses(log_ratio, advantages, None)[0])
 
 
 def test_an_action_that_became_impossible_has_a_finite_gradient():

@@ -25,7 +25,7 @@ from gradus.papers.rewards.sirl import PartialKL
 from gradus.papers.rewards.timehc_rl import ShuffledGroups
 from gradus.papers.rewards.ttrl import WatchedMajority
 from gradus.papers.rewards.writing_zero import DrawnPairs, ScoredPair
-from gradus.papers.search.rest_rl import AnswerSearch, BoundedUCT
+from gradus.papers.search.rest_rl import AnswerSearch
 from gradus.papers.thinking.anytime_reasoner import BudgetExits
 from gradus.recipe.old_fields import MOVES, VARIANTS, WITHOUT
 from gradus.recipe.old_paths import part_today
@@ -46,7 +46,7 @@ from gradus.rollouts.flow_sampling import FinishedSamples, FlowSampling
 from gradus.rollouts.refine import Refine
 from gradus.rollouts.siblings import SiblingGroups
 from gradus.rollouts.unmasking import Unmasking
-from gradus.search.tree import UCT
+from gradus.search.tree import UCT, BoundedUCT
 from gradus.search.tree_search import TreeSearch
 from gradus.tools.forms import FencedCalls
 from gradus.types import Frozen, UserError

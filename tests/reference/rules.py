@@ -19,6 +19,7 @@ from gradus.credit.scaled import Same, Scaled
 from gradus.credit.sharpened import Sharpened
 from gradus.credit.uncut import Uncut
 from gradus.credit.within import Within
+from gradus.papers.agents.epo import KeyOutcomes, KeyReturns
 from gradus.papers.agents.gem import TurnReturns
 from gradus.papers.credit.gigpo import AnchorStates
 from gradus.papers.credit.ngrpo import VirtualBest
@@ -205,6 +206,19 @@ def joint_returns(rule: JointReturns, given: list[list[Sample]]) -> list[list[An
     return out
 
 
+def key_returns(rule: KeyReturns, given: list[list[Sample]]) -> list[list[Answer]]:
+    """Without key turns, so the last turn alone earns something: the reward of the whole episode."""
+    out = []
+    for members in given:
+        rows = []
+        for s, whole in zip(members, rewards_of(members), strict=True):
+            back = onward([0.0] * s.turns[-1] + [whole], rule.gamma)
+            largest = max(abs(x) for x in back)
+            rows.append([(back[t] / largest if largest else 0.0) / (len(back) * s.turns.count(t)) for t in s.turns])
+        out.append(rows)
+    return out
+
+
 def virtual_best(rule: VirtualBest, given: list[list[Sample]]) -> list[list[Answer]]:
     each = []
     for members in given:
@@ -354,6 +368,8 @@ RULES: Mapping[type, Callable[[Any, list[list[Sample]]], list[list[Answer]]]] = 
     AnchorStates: anchor_states,
     TurnReturns: turn_returns,
     JointReturns: joint_returns,
+    KeyReturns: key_returns,
+    KeyOutcomes: lambda rule, given: [[[0.0] * len(s.turns) for s in members] for members in given],  # without key turns
     PrefixTree: prefix_tree,
     Divergence: divergence,
     Sharpened: sharpened,

@@ -15,8 +15,8 @@ from gradus.credit.sampled_only import SampledOnly
 from gradus.objectives.aggregation import SequenceMean
 from gradus.objectives.ratios import Probability
 from gradus.objectives.terms import PolicyGradient, evaluate
+from gradus.objectives.trust import EntropyClip
 from gradus.papers.agents.rex_rag import MixtureRatio
-from gradus.papers.guidance.eag_rl import EntropyClip
 from gradus.papers.guidance.gtr import STREAM as THOUGHT
 from gradus.papers.guidance.gtr import ThoughtWeight
 from gradus.papers.guidance.rl_plus import TwoPolicies

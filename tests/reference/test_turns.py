@@ -11,14 +11,15 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from gradus.credit.class_balanced import TRUTH, ClassBalanced
 from gradus.papers.multi_agent.rema import TurnMean, TurnRatio
-from gradus.papers.multi_agent.rl_tango import TRUTH, ClassAware, StepVerdicts
+from gradus.papers.multi_agent.rl_tango import StepVerdicts
 from gradus.testing.methods import scripted_context, toy_trajectory
 from gradus.types import Frozen, Group, Problem, Trajectory
 from gradus.types.batch import make_batch
 
 SEEDS = range(6)
-PARTS_OF_TURNS = [TurnMean(), TurnRatio(1.2), StepVerdicts(0.3), ClassAware()]
+PARTS_OF_TURNS = [TurnMean(), TurnRatio(1.2), StepVerdicts(0.3), ClassBalanced()]
 
 
 def played(draw: random.Random, name: str) -> tuple[Trajectory, list[list[int]]]:
@@ -91,7 +92,7 @@ def test_advantages_from_verdicts_on_steps(seed: int, alpha: float) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_factors_of_classes(seed: int) -> None:
-    draw, rule, state = random.Random(seed), ClassAware(decay=0.7), ClassAware().start()
+    draw, rule, state = random.Random(seed), ClassBalanced(decay=0.7), ClassBalanced().start()
     smooth: dict[bool, float] = {}
     for batch in range(3):
         truths = [draw.random() < 0.7 for _ in range(4)]

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 from gradus.rewards.verified import Verified
-from gradus.rollouts.exits import ForcedExits, RandomCuts, tokens_of
+from gradus.rollouts.exits import Budgets, ForcedExits, RandomCuts, tokens_of
 from gradus.rollouts.single_turn import SingleTurn
 from gradus.testing.methods import TOY, readable, scripted_world
 from gradus.types import Ended, Key, Request, UserError
 
 WHOLE = "abcdef =X"
 PARTS = {"text": "..=", "mark": " =", "limit": 3}
-
-
-@dataclass(frozen=True)
-class At:
-    """The same cuts in every thought."""
-
-    at: tuple[int, ...]
-
-    def cuts(self, thought: int, key: Key) -> list[int]:
-        return [min(place, thought) for place in self.at]
 
 
 def run(part, speak=lambda ask: "Z" if "exit" in ask.request.tags else WHOLE, count=1, problems=1, max_tokens=1000):
@@ -44,7 +33,7 @@ def everything(t) -> str:
 
 
 def test_every_forced_answer_is_a_prefix_the_text_and_an_answer() -> None:
-    ((group,), _) = run(ForcedExits(At((2, 4)), **PARTS))
+    ((group,), _) = run(ForcedExits(Budgets((2, 4)), **PARTS))
     assert [everything(t) for t in group.trajectories] == ["ab..=Z|", "abcd..=Z|", "abcdef =X|"]
     assert [actions(t) for t in group.trajectories] == ["abZ|", "abcdZ|", "abcdef =X|"]  # nobody chose the inserted text
     assert [t.completion for t in group.trajectories] == ["ab..=Z", "abcd..=Z", WHOLE]
@@ -65,7 +54,7 @@ def test_forced_answers_have_their_own_limit_and_draws() -> None:
         asked.append((ask.request.tags, ask.sampling.limit))
         return "ZZZZZ" if "exit" in ask.request.tags else WHOLE
 
-    (groups, _) = run(ForcedExits(At((2, 4)), **PARTS), speak, count=2, problems=2)
+    (groups, _) = run(ForcedExits(Budgets((2, 4)), **PARTS), speak, count=2, problems=2)
     assert [limit for tags, limit in asked if "exit" in tags] == [3] * 8
     assert len({(tags, i) for i, (tags, _) in enumerate(asked)}) == 12
     assert [len(g.trajectories) for g in groups] == [6, 6]
@@ -87,6 +76,11 @@ def test_drawn_places_are_different_and_within_the_thought() -> None:
     assert RandomCuts(0).cuts(9, Key(0)) == []
 
 
+def test_a_budget_beyond_the_thought_counts_at_its_end() -> None:
+    assert Budgets((2, 4, 9)).cuts(6) == [2, 4, 6]
+    assert Budgets((2, 4)).cuts(0) == [0, 0]
+
+
 def test_without_exits_it_is_single_turn() -> None:
     ((group,), _), ((plain,), _) = run(ForcedExits(RandomCuts(0), **PARTS), count=2), run(SingleTurn(), count=2)
     assert group.key == plain.key
@@ -97,7 +91,7 @@ def test_without_exits_it_is_single_turn() -> None:
 def test_an_empty_answer_and_a_cut_answer() -> None:
     ((group,), _) = run(ForcedExits(RandomCuts(2), **PARTS), lambda ask: "Z" if "exit" in ask.request.tags else "")
     assert [everything(t) for t in group.trajectories] == ["|"]
-    ((group,), _) = run(ForcedExits(At((2, 4)), **PARTS), max_tokens=3)
+    ((group,), _) = run(ForcedExits(Budgets((2, 4)), **PARTS), max_tokens=3)
     assert [everything(t) for t in group.trajectories] == ["ab..=Z|", "abc..=Z|", "abc"]
 
 
@@ -111,6 +105,10 @@ def test_inserted_tokens_have_no_end_token() -> None:
 def test_wrong_settings_are_refused() -> None:
     for make, text in (
         (lambda: RandomCuts(-1), "count"),
+        (lambda: Budgets(()), "ascending"),
+        (lambda: Budgets((3, 2)), "ascending"),
+        (lambda: Budgets((2, 2)), "ascending"),
+        (lambda: Budgets((0, 2)), "1 or more"),
         (lambda: ForcedExits(mark=""), "mark"),
         (lambda: ForcedExits(limit=0), "limit"),
     ):

@@ -8,10 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gradus.papers.credit.sweet_rl import WithAnswers
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto
-from gradus.rollouts.privileged import STREAM, PrivilegedPrompt, told_first
+from gradus.rollouts.privileged import STREAM, PrivilegedPrompt, WithAnswers, told_first
 from gradus.tasks.flow.flow_2d import flow_2d
 from gradus.testing.methods import TOY, scripted_world, toy_trajectory
 from gradus.types import Frozen, Group, Key, Request, UserError

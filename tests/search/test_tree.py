@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from gradus.search.tree import PUCT, UCT, Beam, BestFirst, Node, best_child, grow
+from gradus.search.tree import PUCT, UCT, Beam, BestFirst, BoundedUCT, Node, best_child, grow
 from gradus.types import UserError
 
 
@@ -27,6 +27,18 @@ def test_uct_by_hand() -> None:
     root, (one, two) = parent_of((1, 1.0, 1), (0, 0.0, 1), visits=1)
     assert UCT().bonus(two) == math.inf
     assert UCT().chosen(root) == [two]
+
+
+def test_bounded_uct_by_hand() -> None:
+    root = Node("root", visits=10, expanded=True)
+    one, two = root.add("one", visits=4, total=2.0), root.add("two")
+    assert one.value + BoundedUCT(0.2).bonus(one) == pytest.approx(0.6795, abs=1e-4)  # 0.5 + 0.2 sqrt(3.302585 / 4.1)
+    assert BoundedUCT(0.2).bonus(two) == pytest.approx(1.1494, abs=1e-4)  # 0.2 sqrt(3.302585 / 0.1), and not infinite
+    assert BoundedUCT(0.2).chosen(root) == [two]
+    assert BoundedUCT(0.05).chosen(root) == [one]
+    assert BoundedUCT(0.05).chosen(Node("root")) != []
+    with pytest.raises(UserError, match=r"BoundedUCT\.c"):
+        BoundedUCT(-1.0)
 
 
 def test_puct_by_hand() -> None:

@@ -12,7 +12,7 @@ from gradus.rewards.verified import Verified
 from gradus.search.best_of import BestOf
 from gradus.search.node_values import RewardOfText
 from gradus.search.tree import UCT, BestFirst
-from gradus.search.tree_search import TreeSearch, end_of_step
+from gradus.search.tree_search import TreeSearch, end_of_step, ends_of_steps
 from gradus.testing.methods import TOY, readable, scripted_context, scripted_world, toy_run
 from gradus.types import Key, Problem, Request, UserError
 
@@ -125,6 +125,7 @@ def test_the_end_of_a_step_and_mistakes() -> None:
     context = scripted_context("ab cd e")
     assert [end_of_step(context, said, " ", world, "policy") for said in (0, 2, 3, 6)] == [3, 1, 3, context.actions - 6]
     assert end_of_step(context, 0, "d e", world, "policy") == 7
+    assert ends_of_steps(context, " ", world, "policy") == [3, 6, context.actions]
     with pytest.raises(UserError, match=r"TreeSearch\.step is empty"):
         TreeSearch(step="")
     with pytest.raises(UserError, match=r"TreeSearch\.rounds"):

@@ -6,7 +6,7 @@
     loss = 1/N sum_i 1/|o_i| sum_t -F(rho, A) A
     F(rho, A) = (1 + epsilon_h) rho / (sg[rho]) if A > 0 and rho > 1 + epsilon_h; 1 - epsilon_l if A < 0 and rho < 1 - epsilon_l; else rho
 
-A segment is one answer of the agent. A question gets k episodes. The first one is a trial without branches. $H_root$ is the mean entropy of the first
+A segment is one answer of the agent. A question gets k episodes. The first episode is a trial without branches. $H_root$ is the mean entropy of the first
 20 tokens of the trial's first segment, as a share of the largest entropy. $H_tool$ is the mean of the same quantity over the later segments of the
 trial, which follow tool results. Of the k episodes, m (including the trial) start from the question; the others are branches. So m is large if the
 model is more uncertain at the question than after tool results. $H_t$ is the same quantity for the segment after tool result t. l counts the
@@ -19,10 +19,10 @@ is PPO's. The reward is the reward of arpo. A batch is cut into 8 mini-batches, 
 Use if: arpo branches mostly on few paths, or its entropy collapses or jumps in training.
 Avoid if: the task has one turn, or each batch is used for one update only, because then no ratio is clipped (see arpo).
 Reference: Dong et al., Agentic Entropy-Balanced Policy Optimization, arXiv:2510.14545, sections 3.2 and 3.3. No code was read.
-Departures: beta = 1, the penalty of 0.2 per branching, a = 0.3, the rounding, and the use of $P_t$ as a probability are our choices; weights 0.5 and
-0.2 are those of arpo. The factor of the advantage is at least 0. The trial is an episode of the group. m includes the trial and at least one further
-root, because the trial has ended when branching begins. If the trial has one segment, m is k/2. The entropies are computed over the whole vocabulary
-and averaged over tokens; arpo sums them. All else is as in arpo.
+Departures: beta = 1, the penalty of 0.2 per branching, a = 0.3, the rounding, and the use of $P_t$ as a probability are our choices; the weights 0.5 and 0.2
+come from arpo. The factor of the advantage is at least 0. The trial is an episode of the group. m includes the trial and at least one further root, because
+the trial has ended when branching begins. If the trial has one segment, m is k/2. The entropies are computed over the whole vocabulary and averaged over
+tokens; arpo sums them. All else is as in arpo.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def entropy_gap(entropies: np.ndarray, turns: np.ndarray, tokens: int = 20) -> f
 
 @dataclass(frozen=True)
 class RareBranches(Branches):
-    """The probability to branch is multiplied by 1 - penalty * l, at least 0, after l branchings in a row on the same path."""
+    """After l branchings in a row on the same path, the probability to branch is multiplied by max(1 - penalty * l, 0)."""
 
     total: Literal["sum", "mean"] = "mean"
     penalty: float = 0.2
@@ -92,8 +92,8 @@ class RareBranches(Branches):
 
 @dataclass(frozen=True)
 class BalancedBranches:
-    """Plays one episode of each problem, reads its entropies, and lets `branches` play the others. `budget` gives the number of episodes that start from the
-    problem.
+    """Plays one episode of each problem, reads its entropies, and lets `branches` play the other episodes. `budget` gives the number of episodes that start
+    from the problem.
 
     Metrics: `roots` (the planned share of episodes that start from the problem), and the metrics of `branches`.
     """
@@ -135,7 +135,9 @@ class BalancedBranches:
 
 
 def _numbered(group: Group) -> Group:
-    """Returns the group with a stream `branch` in which 0 means the trial. A trajectory without this stream gets 0, and all other numbers rise by 1."""
+    """Returns the group with a stream `branch` in which 0 means the trial. A trajectory without this stream (the trial) gets 0. The numbers of all other
+    trajectories rise by 1.
+    """
     none = {t.id: [np.full(c.actions, -1, np.int32) for c in t.contexts] for t in group.trajectories}
     rows = {t.id: [c.streams.get(STREAM, row) + np.int32(1) for c, row in zip(t.contexts, none[t.id], strict=True)] for t in group.trajectories}
     return streamed(group, STREAM, rows)
@@ -160,7 +162,7 @@ class MoreIfUnsure:
 
 @dataclass(frozen=True)
 class OpenTop:
-    """PPO's clip, but an action with A > 0 whose ratio is above the upper bound keeps the gradient that it has at this bound."""
+    """PPO's clip with one change: if A > 0 and the ratio is above the upper bound, the action keeps the gradient of this bound."""
 
     low: float = 0.2
     high: float = 0.28

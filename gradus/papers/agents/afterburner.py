@@ -11,20 +11,21 @@ is -1 for any larger c, and 0 for c = 0. $R_cor$ depends on the verdicts before 
 failed, -0.5 for failed and failed. $R_fmt$ is 1 for exactly one <thinking> and one <solution>. The largest R is 0.8904.
 
 A group has 32 answers, and there is no KL term. At test time the model improves the best program so far in 10 rounds. Supervised fine-tuning and DPO on the same
-data are other recipes: `gradus train sft --task code_speed --task.form goal`, and dpo. Metrics: reward/gain, reward/passed, and reward/beyond: the share
-of collected programs for the problem that are slower than the program (0 for a program that fails).
+data are other recipes: `gradus train sft --task code_speed --task.form goal`, and dpo. Metrics: reward/gain, reward/passed, and reward/beyond: the share of
+collected programs for the problem that are slower than the new program (0 if the new program fails).
 
 Use if: costs can be measured reliably, a program can be improved in several rounds, and tests decide about its correctness.
 Avoid if: costs vary between runs, or pairs of slow and fast programs suffice (see perf_rrhf).
 Reference: Du et al., Afterburner: Reinforcement Learning Facilitates Self-Improving Code Efficiency Optimization, arXiv:2505.23387: the prompt, the verdicts and
 their rewards, the gain, the weights 0.5 and 0.2, groups of 32, no KL, 10 rounds, and the percentile among collected programs.
-Departures: The rewards, the weights and the order of the tags are those of the released code (Elfsong/Afterburner, grpo/afterburner_reward_function.py). That
-code also runs the program of a reply with a broken form; here such a reply has no program, so it fails. There, an earlier program that fails has its recorded
-costs up to the caps, and not the caps. There, a length term with weight 0.3 is always 0; here it is left out. The released percentile also counts programs of
-equal cost, and there is one for each goal; reward/beyond is for the time only. The task `code_speed` is ours: programs in a small part of Python, whose steps
-and list entries an interpreter counts, in place of seconds and bytes. The caps are 12,000 steps, 200 entries and 400,000 in sum. The collected programs are
-the versions of the task. The rate 10^-6 and the 32 problems per step are not set. Fine-tuning before the training (the released "cold start") is a separate
-run. In all rounds at test time, the gain is measured against the first program. A task without costs gives only its verdict.
+Departures: The rewards, the weights and the order of the tags are as in the released code (Elfsong/Afterburner, grpo/afterburner_reward_function.py). That
+code also runs the program of a reply with a broken form; here such a reply has no program, so it fails. In that code, an earlier program that fails has its
+recorded costs, at most the caps; here it has the caps. A length term with weight 0.3 is always 0 in that code, and is left out here. That code has one
+percentile for each goal, which also counts programs of equal cost; reward/beyond is for the time only. The task `code_speed` is ours: its programs use a
+small part of Python, and an interpreter counts steps and list entries in place of seconds and bytes. The caps are 12,000 steps, 200 entries, and 400,000 for
+the integral. The collected programs are the versions of the task. The recipe does not set the paper's learning rate of 10^-6 and its 32 problems per step.
+Fine-tuning before the training (the released "cold start") is a separate run. In all rounds at test time, the gain is measured against the first program. If
+a task has no costs, the reward is the verdict.
 """
 
 from __future__ import annotations
@@ -47,12 +48,12 @@ from gradus.types.parts import Judgement, Signals, World
 from gradus.types.signals import Signal
 
 CAPS: Mapping[str, int] = Frozen(time=12_000, memory=200, integral=400_000)
-"""Goal -> the largest cost, which every failing program has."""
+"""The largest cost for each goal. A failing program has this cost."""
 ORDER = ("thinking", "solution")
 
 
 def gain(old: float, new: float) -> float:
-    """Returns g, from -1 to 1. For an old cost of 0 it is -1 if the new cost is larger, else 0."""
+    """Returns g, from -1 to 1. If the old cost is 0, g is -1 for a larger new cost, and 0 for a new cost of 0."""
     return max(-1.0, min(1.0, (old - new) / old)) if old else -float(new > 0)
 
 
@@ -75,7 +76,7 @@ def percentile(time: float | None, others: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class MeasuredChange(Combines):
-    """The weighted sum of the improvement of the cost and of the form. A task without costs gives only its verdict."""
+    """The weighted sum of two terms: the improvement of the cost, and the form. If a task has no costs, the reward is the verdict."""
 
     improve: float = 0.5
     form: float = 0.2
@@ -113,7 +114,7 @@ class NewCosts:
 
 afterburner = grpo.derive(
     "afterburner",
-    "Improves an earlier program whose costs it reads; the reward is the change of verdict and cost.",
+    "The model reads an earlier program with its costs and improves it; the reward is the change of verdict and cost.",
     family="agents",
     reward=MeasuredChange(),
     objective__kl=None,

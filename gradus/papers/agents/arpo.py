@@ -10,7 +10,7 @@ tokens of this segment, divided by the logarithm of the vocabulary's size V. $H_
 the agent in episode i, rho is the ratio of a token to the sampling policy, and N counts the episodes of the mini-batch. Tool results are not
 actions, so they have no loss.
 
-A question gets M episodes. M/2 of them start from the question. After each result, if the question has fewer than M episodes, the episode branches
+A question gets M episodes. M/2 episodes start from the question. After each result, if the question has fewer than M episodes, the episode branches
 with probability $P_t$ into Z = 2 episodes that continue from the result. If all episodes of a question have ended and there are fewer than M, the
 missing episodes start from the question. The reward R is -1 for a broken format and 0 for a wrong answer. For a right answer, R is acc, the
 environment's reward, plus 0.1 if both tools were used. The mean and the deviation of R are over all M episodes.

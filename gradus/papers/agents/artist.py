@@ -1,4 +1,4 @@
-"""ARTIST: thinking, programs and their outputs alternate inside one answer. The outcome alone teaches, with small rewards for the form and for working calls.
+"""ARTIST: thinking, programs and their outputs alternate inside one answer. The outcome is rewarded, and to a small degree the form and working calls.
 
     y = "<think>"..."</think>" "<python>"..."</python>" "<output>"..."</output>" ... "<answer>"..."</answer>"
     R = 2 "if right, else" 0, quad "plus" r_form + r_ran
@@ -6,20 +6,20 @@
     r_ran = ("calls without an error") / ("calls")
     A_i = (R_i - mean(R)) / (std(R))
 
-A piece ends at </python>; the program runs in a sandbox, and its output, or the text of its error, is inserted between <output> and </output>. So the
-policy can repair its program. Inserted outputs have no loss. Each of the parts think, python, output and answer adds a quarter to $r_"form"$ if it is
-closed and stands after the counted parts before it. $r_"ran"$ is 0 without a call. So a right answer in full form with 3 of 4 calls that ran earns 2
-+ 1 + 0.75 = 3.75. A wrong answer with the same form and calls earns 1.75. All rewards come at the end of the episode; no step is labelled. Apart from
-this, the method is GRPO with groups of 6. Metrics: reward/form, reward/ran.
+The policy writes in pieces. A piece ends at </python>; the program runs in a sandbox, and its output, or the text of its error, is inserted between <output>
+and </output>. So the policy can repair its program. Inserted outputs have no loss. Each of the parts think, python, output and answer adds a quarter to
+$r_"form"$ if it is closed and stands after the counted parts before it. $r_"ran"$ is 0 without a call. So a right answer in full form with 3 of 4 calls that
+ran earns 2 + 1 + 0.75 = 3.75. A wrong answer with the same form and calls earns 1.75. All rewards come at the end of the episode; no step is labelled. Apart
+from this, the method is GRPO with groups of 6. Metrics: reward/form, reward/ran.
 
 Use if: answers can be verified, programs help, and the model can write programs that often fail at first.
 Avoid if: problems are easy without a program, because the form and the calls earn a reward in any case (see torl, which rewards the answer alone).
 Reference: Singh et al., Agentic Reasoning and Tool Integration for LLMs via Reinforcement Learning, arXiv:2505.01441, sections 3 and 4.1: the template,
 the mask, and the rewards 2 for the answer and the share of calls that ran. The authors give no code.
-Departures: The paper adds several terms for the form, whose sum is at most 1. The quarters and the limit of 5 pieces are our choices. The paper also
-trains on function calls. The reward of these tasks is the share of fields of the final state that equal the right state, plus the share of right
-calls. This part is left out, because no task here has such a state. If the last line of a program is an expression, its value is printed. One update
-uses each batch, so the ratio is 1 and the clip never acts.
+Departures: The paper adds several terms for the form; their sum is at most 1. The quarters and the limit of 5 pieces are our choices. The paper also
+trains on function calls. In these tasks the reward is the share of right fields in the final state, plus the share of right calls. This part is left out,
+because no task here has such a state. If the last line of a program is an expression, its value is printed. One update uses each batch, so the ratio is 1 and
+the clip never acts.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class CallsThatRan(Combines):
 
 artist = grpo.derive(
     "artist",
-    "Programs inside the answer: 2 for a right answer, up to 1 for the form, and the share of calls that ran.",
+    "Programs run inside the answer. The reward is 2 for a right answer, up to 1 for the form, and the share of calls that ran.",
     family="agents",
     environment=Tools(tools=Frozen(python=Python()), form=TaggedCalls("<output>", "</output>"), limit=5),
     rollout=Episodes(max_turns=5),

@@ -128,7 +128,7 @@ class BriefOrWrong:
 
 @dataclass(frozen=True)
 class WithoutVoidTurns:
-    """Leaves out the episodes with a void turn (an illegal action), and then applies `selection`. Drops groups without any other episode."""
+    """Leaves out the episodes with a void turn (an illegal action), and then applies `selection`. Drops groups in which all episodes have a void turn."""
 
     selection: Selection = Mixed()
 

@@ -72,7 +72,7 @@ class Fewest:
         return (await self.run([Request(problem)], world))[0].trajectories[0]
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Returns `request.count` episodes of each problem. For each of them `count` episodes are played, and one of these is kept."""
+        """Returns `request.count` episodes of each problem. For each returned episode, `count` episodes are played, and one of them is kept."""
         return await keep_one(thriftiest, self.count, self.rollout, requests, world)
 
 

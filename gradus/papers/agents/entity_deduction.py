@@ -4,9 +4,9 @@
     r_t = 1{t = n} R - 0.02 (log pi_old(a_t) - log pi_ref(a_t))
     loss = mean over tokens of -min(rho_t A_t, clip(rho_t, 1 - 0.2, 1 + 0.2) A_t)
 
-A game has at most 20 turns. In each turn the guesser asks a question or names an item, and a judge that knows the item answers. S is 1 if the guesser
-names the item, else 0. T counts the turns of the game, including the final guess. The first 5 turns are free; after them each turn costs 0.02. A failed
-game earns 0, however short it is. The reward belongs to the last of the n tokens of the guesser; the words of the judge have no loss.
+A game has at most 20 turns. In each turn the guesser asks a question or names an item, and a judge that knows the item answers. S is 1 if the guesser names
+the item, and 0 if not. T counts the turns of the game, including the final guess. The first 5 turns are free; after them each turn costs 0.02. A failed game
+earns 0, however short it is. The reward belongs to the last of the n tokens of the guesser; the words of the judge have no loss.
 
 Training has two phases. Behaviour cloning (recipe sft) trains the guesser on games of a stronger player. Then the guesser plays, and learns by PPO
 with a critic. $pi_ref$ is the cloned model. Components of the reward: environment (S) and turns (T).

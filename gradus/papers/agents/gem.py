@@ -4,8 +4,8 @@
     A_(i,t) = (G_(i,t) - mean(G)) / (std(G) + 10^(-9))
     loss = -1/N sum_(i=1)^N sum_t A_(i,t) log pi(a_(i,t) | s_(i,t))
 
-A turn t of episode i is one action of the agent: a whole response $a_(i,t)$ to all that it has seen, $s_(i,t)$. The environment answers with a reward
-$r_(i,k)$. gamma discounts turns, not tokens. The mean and the population deviation are over all turns of all N episodes of the batch, so long
+A turn t of episode i is one action of the agent: a whole response $a_(i,t)$, after everything that the agent has seen, $s_(i,t)$. The environment answers
+with a reward $r_(i,k)$. gamma discounts turns, not tokens. The mean and the population deviation are over all turns of all N episodes of the batch, so long
 and short turns have equal weight. All tokens of a turn get $A_(i,t)$.
 
 No group of episodes is needed, and turns may have their own rewards. With gamma below 1 a fast success has larger returns than a slow one.
@@ -15,9 +15,9 @@ Avoid if: problems differ much in difficulty and groups are cheap, because the b
 Reference: Liu et al., GEM: A Gym for Agentic LLMs, arXiv:2510.01051: the turn as the action, REINFORCE with ReBN; gamma 0.9 is the number for the
 games, and 1 is the default of the released trainer (axon-rl/gem, examples/train_oat).
 Departures: An episode has one context to which turns are added; the released trainer makes one sample of each turn. The task `gem:GAME` plays the
-games of GEM; the claims use tasks of Gradus. GEM's wrappers of observations and of tools are not rebuilt. Instead, `Tools` gives tools to a task of
-single answers, and executes the first `calls` calls. `Tools` shows no notice at the last call. A further call gets no result; GEM passes such a call
-to the game. The population deviation is as in train_oat; two other released trainers take the sample deviation. Episodes of a batch run in parallel
+games of GEM; the claims use tasks of Gradus. GEM's wrappers of observations and of tools are not rebuilt. Instead, `Tools` gives tools to a task of single
+answers, and executes at most `calls` calls per episode. `Tools` shows no notice at the last call. A further call gets no result; GEM passes such a call to
+the game. The population deviation is as in train_oat; two other released trainers take the sample deviation. Episodes of a batch run in parallel
 (`Episodes`). Only `Lanes`, for environments of arrays, begins the next episode in a slot at once. If all returns are equal, every advantage is 0.
 """
 

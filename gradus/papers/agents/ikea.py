@@ -7,9 +7,9 @@
     A_i = (R_i - mean(R)) / (std(R))
 
 $n_s$ is the number of <search> tags in the pieces $a_k$ that the policy writes, $r_+$ = 0.6 and $r_-$ = 0.05. So a right answer earns 1.6, 1.4, 1.2 or
-1 after 0, 1, 2 or more searches. The small reward of a wrong answer invites the policy to search where its knowledge ends, and it is far smaller than the
-reward of a right answer. Passages $d_k$ are inserted between <information> and </information>, and have no loss. At most 3 searches are executed. The policy
-can then write one more piece. A search in this last piece gets no result, but it still lowers the reward.
+1 after 0, 1, 2 or more searches. The small reward of a wrong answer invites the policy to search where its knowledge ends. This reward is far smaller than
+the reward of a right answer. Passages $d_k$ are inserted between <information> and </information>, and have no loss. At most 3 searches are executed. The
+policy can then write one more piece. A search in this last piece gets no result, but it still lowers the reward.
 
 Half of the training problems are easy and half are hard. The start model answers each problem N = 16 times without a search: a problem is easy if any
 of these answers is right, and hard if none is. Apart from this, the method is GRPO with 16 answers per problem and a KL coefficient of 0.001.
@@ -55,8 +55,8 @@ _BRACKETS = re.compile(r"[(\[](think|search|answer)|(think|search|answer)[)\]]")
 
 @dataclass(frozen=True)
 class KnowledgeBoundary:
-    """A right answer earns 1, plus a bonus: `saved` without a search, less with each search, and 0 from `most` searches on. A wrong answer earns `tried` if
-    it searched.
+    """A right answer earns 1 plus a bonus: `saved` without a search, a smaller bonus with each search, and 0 from `most` searches on. A wrong answer earns
+    `tried` if it searched.
 
     A broken form earns `broken`. The component `environment` says whether the answer is right.
     """

@@ -4,10 +4,11 @@
     R_exp = max(-5, (50 S_ex - 35)/3)
     delta_t = r_t + V_(t+1) - V_t, quad A_t = sum_(k >= 0, t + k <= e(t)) lambda^k delta_(t+k)
 
-$S_cb$ is the mean CodeBLEU of the fix and the known right fixes, and $S_ut$ is the share of tests that the fix passes. $S_ex$ is the mean cosine of the
-embeddings of the explanation and of the explanations that led to a right fix: 0.4 gives -5, 0.7 gives 0, and 1 gives 5. The last token of the explanation
-gets $R_exp$, and the last token of the fix gets $R_code$. e(t) is the last token of the segment of token t, and the value after e(t) is 0. So the reward of
-the fix does not change the advantages of the explanation. The advantages of the two segments are whitened separately. Every token pays the KL penalty.
+$S_cb$ is the mean CodeBLEU of the fix and the known right fixes, and $S_ut$ is the share of tests that the fix passes. $S_ex$ is the mean cosine between the
+embedding of the explanation and the embeddings of explanations that led to a right fix: 0.4 gives -5, 0.7 gives 0, and 1 gives 5. The last token of the
+explanation gets $R_exp$, and the last token of the fix gets $R_code$. e(t) is the last token of the segment of token t, and the value after e(t) is 0. So the
+reward of the fix does not change the advantages of the explanation. The advantages of the two segments are whitened separately. The KL penalty applies to
+every token.
 
 A reply is <explanation>...</explanation><fix>...</fix>. The prompt has the task, the wrong program, and the result of a failing test. Training uses right
 and wrong fixes. Fine-tuning comes first, on trajectories whose fix passes all tests: `gradus train sft:50,ledex:100 --task code_repair --task.form function
@@ -15,14 +16,14 @@ and wrong fixes. Fine-tuning comes first, on trajectories whose fix passes all t
 
 Use if: programs can be run, right fixes are known, and readers need an explanation of the fault.
 Avoid if: there are no explanations to compare with, or tests alone should decide, because a right fix in other words has a low CodeBLEU.
-Reference: Jiang et al., LeDex: Training LLMs to Better Self-Debug and Explain Code, arXiv:2405.18649: both rewards with their ends -5 and 5, separate rewards
-for explanation and fix, data of successes and failures, and up to 3 rounds.
+Reference: Jiang et al., LeDex: Training LLMs to Better Self-Debug and Explain Code, arXiv:2405.18649: both rewards with their limits -5 and 5, separate
+rewards for explanation and fix, data of successes and failures, and up to 3 rounds.
 Departures: No code was found. The task `code_repair` is ours: functions of three to five steps with one fault, and explanations of one form. The wrong program
 comes from the task, not from samples of the model. Plain generation is not mixed into the fine-tuning. The embedding counts the n-grams of one to three
 characters, in place of a sentence encoder. R_exp is clipped at -5. Each problem has one known right fix and one explanation, so both means are over one text.
 An answer without </explanation> is one segment: its last token gets both rewards, and it is whitened with the explanations. The rounds at test time stop at a
-program that passes the tests of the task. The ends of the segments, the whitening of each segment, KL 0.05 and clip 0.2 are ours. The multi-turn form is not
-trained. CodeBLEU is our own implementation for Python. A problem without these columns has its verdict as the reward.
+program that passes the tests of the task. The ends of the segments, the whitening of each segment, KL 0.05 and clip 0.2 are our choices. The multi-turn form
+is not trained. CodeBLEU is our own implementation for Python. The reward of a problem without known fixes is the verdict.
 """
 
 from __future__ import annotations
@@ -107,8 +108,8 @@ def terms(t: Trajectory, passed: float) -> Terms | None:
 @dataclass(frozen=True)
 class SegmentGAE:
     """GAE within each step of an answer (stream `span`). The last action of step 0 gets the component `explanation`, and the last action of the answer gets
-    the rest of the reward. Each step is whitened separately. The advantages of an answer with one step are those of GAE. Without such a
-    component, the whole reward belongs to the last action.
+    the rest of the reward. Each step is whitened separately. An answer with one step has the advantages of GAE. If the component is missing, the last action
+    gets the whole reward.
     """
 
     gamma: float = 1.0
@@ -166,7 +167,7 @@ class FailingTest:
 
 ledex = ppo.derive(
     "ledex",
-    "Explains the fault of a wrong program and writes it again; explanation and fix have separate rewards in PPO.",
+    "A model explains the fault of a wrong program and writes the program again; explanation and fix have separate rewards in PPO.",
     family="agents",
     rollout=WithSpans(marking=PARTS),
     reward=ExplainedFix(),

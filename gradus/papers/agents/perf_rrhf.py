@@ -6,19 +6,21 @@
     p_i = 1/|y_i| sum_t log pi(y_(i,t))
 
 The prompt is a slow program of cost $c_0$, and $c_i$ is the cost of candidate i. $s_i$ is its speed-up. The candidates are four samples at temperature
-0.8, and the worked solution, which is a faster program. The loss treats it like a sample. All other terms are those of rrhf: no critic, no reward model, no
-ratio and no KL term. Fine-tuning on pairs of a slow and a faster program comes first: `gradus train sft:50,perf_rrhf:50 --task code_speed`. Metrics:
-reward/passed, reward/speed_up (0 for a program that fails a test); accuracy is the share of programs that pass all tests and are at least 10 percent faster.
+0.8, and the worked solution, which is a faster program. The loss treats the worked solution like a sample. All else is as in rrhf: no critic, no
+reward model, no ratio and no KL term. Fine-tuning on pairs of a slow and a faster program comes first: `gradus train sft:50,perf_rrhf:50 --task code_speed`.
+Metrics: reward/passed, reward/speed_up (0 for a program that fails a test); accuracy is the share of programs that pass all tests and are at least 10 percent
+faster.
 
 Use if: pairs of a slow and a faster program exist, programs have tests, and memory allows only one model.
 Avoid if: costs are noisy, so that equal programs get different rewards, or all candidates are equal, because equal rewards make no pairs.
 Reference: Duan et al., Leveraging Reinforcement Learning and Large Language Models for Code Optimization, arXiv:2312.05657: fine-tuning, samples ranked by
 tests and run time, the loss of RRHF, and the bound of 10 percent.
-Departures: The numbers of the reward, four samples and temperature 0.8 are the row's. The released code (lostkingdom4/Perf_LLM) gives 0, 1, 1.3 and 2 to a
-broken, failing, right and faster program. It has two samples at temperature 1, a greedy answer and the faster program of the data. There, each speed-up above
-1 is faster, the size of the speed-up does not matter, and the imitation term is a mean over tokens. The task `code_speed` is ours; its cost counts the steps
-of an interpreter in place of run time. The current policy samples at every step; the paper has rounds of sampling and training. Two faster programs with
-speed-ups above 4 have equal rewards. The metrics of training count the worked solution as well. A task without costs gives only its verdict.
+Departures: The numbers of the reward, four samples and temperature 0.8 come from the catalogue of methods. The released code (lostkingdom4/Perf_LLM) gives 0,
+1, 1.3 and 2 to a broken, failing, right and faster program. For each problem, that code has two samples at temperature 1, a greedy answer and the faster
+program of the data. In that code, a program with any speed-up above 1 counts as faster, the size of the speed-up does not matter, and the imitation term is a
+mean over tokens. The task `code_speed` is ours; its cost counts the steps of an interpreter in place of run time. The current policy samples at every step;
+the paper has rounds of sampling and training. Two faster programs with speed-ups above 4 have equal rewards. The metrics of training count the worked
+solution as well. If a task has no costs, the reward is the verdict.
 """
 
 from __future__ import annotations
@@ -46,10 +48,10 @@ def speed_up(old: Cost, new: Cost) -> float:
 
 @dataclass(frozen=True)
 class SpeedTiers(Combines):
-    """The reward of a program by tiers: broken, a failed test, right, and faster by `least` or more. A task without costs gives only its verdict."""
+    """The reward of a program by tiers: broken, a failed test, right, and faster by `least` or more. If a task has no costs, the reward is the verdict."""
 
     least: float = 1.1  # the smallest speed-up of a faster program
-    most: float = 4.0  # larger speed-ups count as this one
+    most: float = 4.0  # larger speed-ups count as this number
     name: ClassVar[str] = "tiers"
     needs: ClassVar[tuple[Signal, ...]] = ()
 
@@ -57,7 +59,7 @@ class SpeedTiers(Combines):
         check_ranges(self, least="[1, inf)", most="(0, inf)")
 
     def value(self, old: Cost, new: Cost) -> float:
-        """Returns the reward of a program with the cost `new`, in place of one with the cost `old`."""
+        """Returns the reward of a program with the cost `new` that replaces a program with the cost `old`."""
         if not new.right:
             return -1.0 if new.broken else -0.3
         gain = speed_up(old, new)

@@ -5,7 +5,7 @@
     loss = -sum_p r sum_(k=1)^K log pi(e_k | p)
     r = 1 if answer right, else -1
 
-$e_1$ to $e_20$ are worked training examples, p is the question, and h has 128 outputs over frozen encodings enc. K = 2 examples are drawn one after
+$e_1$ to $e_20$ are worked training examples, p is the question, h has 128 outputs, and enc is a frozen encoder. K = 2 examples are drawn one after
 another without replacement. The frozen model reads these examples and then answers the question greedily. The first sum is over the 20 questions of a
 batch. The learning rate of Adam is 1e-3.
 
@@ -27,18 +27,17 @@ loss over the batch, draws every example from pi, and does not mention replaceme
 (github.com/lupantech/PromptPG). Draws are without replacement, and the log-probabilities come from the full softmax. Examples are encoded without
 their answers. The order of the draws is reversed, so the first draw is nearest to the question. The layer has a bias, and Adam has no weight decay.
 The released code draws with numpy; for K = 2 this gives the same distribution as one draw after another.
-Departures: The encoding is the last hidden state of a language model at the end of the question. It is scaled to length 1, so the draws are nearly uniform at
-the start. In the paper the encoding is the hidden state of BERT's first token. With unscaled states of width 160, about two candidates
-have nearly all the probability. In the authors' stored run, the first printed question gives each of the 20 candidates a probability of 0.02 to 0.13.
-Candidates are training questions. The best checkpoint has the highest held-out accuracy. A question is never its own example,
-but the softmax at this question still includes the question itself. The 240 steps are 30 epochs of 160 questions (`--task.problems 160`). The
-released code has 20 epochs, not 30. In the released code every epoch has the same batches; here the questions are shuffled. In the released code no
-candidate is a training question, and the epoch with the best training reward is kept. The released code takes the logarithm after the softmax, and
-ends the training if a loss is NaN. The released test program takes the first 20 training questions as candidates, not the candidates of the training.
-In the stored run of the released code (checkpoints/exp1) the total reward of an epoch is 38 at first, 56 at best (the fourth epoch) and 30 at the
-end. At the end two candidates have all the probability at every question that is printed. The repository's commit 914db77 stores three more runs. The
-total rewards of the first, best and last whole epoch are 42, 64 and 52 in the first run. In the second run these rewards are 74, 84 and 40, and in
-the third run 28, 28 and 10. The first and the third of these runs end early at a NaN loss.
+Departures: The encoding is the last hidden state of a language model at the end of the question. The encoding is scaled to length 1, so the draws are nearly
+uniform at the start. In the paper the encoding is the hidden state of BERT's first token. With unscaled states of width 160, about two candidates have nearly
+all the probability. In the authors' stored run, the first printed question gives each of the 20 candidates a probability of 0.02 to 0.13. Candidates are
+training questions. The best checkpoint has the highest held-out accuracy. A question is never its own example, but the softmax at this question still
+includes the question itself. The 240 steps are 30 epochs of 160 questions (`--task.problems 160`). The released code has 20 epochs, not 30. In the released
+code every epoch has the same batches; here the questions are shuffled. In the released code no candidate is a training question, and the epoch with the best
+training reward is kept. The released code takes the logarithm after the softmax, and ends the training if a loss is NaN. The released test program takes the
+first 20 training questions as candidates, not the candidates of the training. In the stored run of the released code (checkpoints/exp1) the total reward of
+an epoch is 38 at first, 56 at best (the fourth epoch) and 30 at the end. At the end two candidates have all the probability at every question that is
+printed. The repository's commit 914db77 stores three more runs. The total rewards of the first, best and last whole epoch are 42, 64 and 52 in the first run.
+In the second run these rewards are 74, 84 and 40, and in the third run 28, 28 and 10. The first and the third of these runs end early at a NaN loss.
 """
 
 from dataclasses import dataclass

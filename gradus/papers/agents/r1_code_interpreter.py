@@ -19,12 +19,12 @@ program fits if `needs` has another value.
 Use if: one policy serves many kinds of tasks, only some of these kinds need programs, and right traces exist.
 Avoid if: all problems need programs (see retool, torl), or there are no traces for the first stage.
 Reference: Chen et al., R1-Code-Interpreter: Training LLMs to Reason with Code via Supervised and Reinforcement Learning, arXiv:2505.21668v1: sections 2 to 4
-(144 kinds of tasks, at most 5 calls, the sign of the answer, SFT then GRPO, masked outputs). The code of the authors was not available.
+(144 kinds of tasks, at most 5 calls, the marks around the answer, SFT then GRPO, masked outputs). The code of the authors was not available.
 Departures: The traces are the task's demonstrations; the paper keeps right traces of a strong model under several prompts. Here the kinds are the 14 kinds of
 the task python_tool with `--task.words 0.5`, and training uses all of them; the paper holds out 37 of 144 kinds. The output stands in a block
-that the policy opens. SFT has 150 steps; the second version of the paper adds stages of RL by the expected gain of problems, which are left out. Each
-batch has one update, so the ratio is 1 and the clip never acts. A program may run for 10 seconds, and for 60 in the paper. The paper also tries PPO and finds
-it weaker than GRPO; for PPO see retool.
+that the policy opens. SFT has 150 steps; the second version of the paper adds stages of RL that choose problems by their expected gain; these stages are left
+out. Each batch has one update, so the ratio is 1 and the clip never acts. A program may run for 10 seconds, and for 60 in the paper. The paper also tries PPO
+and finds it weaker than GRPO; for PPO see retool.
 """
 
 from __future__ import annotations
@@ -54,8 +54,9 @@ from gradus.types.signals import Signal
 
 @dataclass(frozen=True)
 class CodeOrWords:
-    """The return of the environment. Two components do not change the reward. `code` is 1 if the answer has a program. `choice` is 1 if the answer has a
-    program exactly when the problem needs one."""
+    """The return of the environment. Two components do not change the reward. `code` is 1 if the answer has a program. `choice` is 1 if the problem needs a
+    program and the answer has one, or if the problem needs none and the answer has none.
+    """
 
     needs: ClassVar[tuple[Signal, ...]] = ()
 

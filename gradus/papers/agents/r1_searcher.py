@@ -17,12 +17,12 @@ Use if: the start model rarely searches, and only final answers are known. Stage
 Avoid if: the model already searches in the right form (see search_r1), or if demonstrations exist (see sft). Stage 1 also rewards useless searches.
 Reference: Song et al., R1-Searcher: Incentivizing the Search Capability in LLMs via Reinforcement Learning, arXiv:2503.05592, sections 2.2 and 2.3. The
 rewards of stage 2, 16 samples, 4 mini-batches and the KL coefficient are also in the released code (RUCAIBox/R1-Searcher).
-Departures: The tags are <search>, <information> and <answer>, as in search_r1. There are no thought tags and no check of the language. In the
-released code of stage 1 a right answer adds 1, a wrong or missing answer subtracts 1, and only the form of the thought and of the answer counts. The
-released script for Qwen has one stage. In the released scripts stage 1 has the group-relative advantage, stage 2 subtracts the group's mean before
-the normalisation, and the penalty for Llama is 1. The paper chooses questions by the number of rollouts that a model needs (350 of medium difficulty
-for stage 1, 8,148 for stage 2); here both stages draw from the same task. F1 deletes punctuation; the released code replaces it by a blank. The
-numbers of steps and the limit of 5 actions are our choices.
+Departures: The tags are <search>, <information> and <answer>, as in search_r1. There are no thought tags and no check of the language. In the released code
+of stage 1, a right answer adds 1, and a wrong or missing answer subtracts 1. That code checks only the form of the thought and of the answer. The released
+script for Qwen has one stage. In the released scripts stage 1 has the group-relative advantage, stage 2 subtracts the group's mean before the normalisation,
+and the penalty for Llama is 1. The paper chooses questions by the number of rollouts that a model needs (350 of medium difficulty for stage 1, 8,148 for
+stage 2); here both stages draw from the same task. F1 deletes punctuation; the released code replaces it by a blank. The numbers of steps and the limit of 5
+actions are our choices.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class SearchAct:
 
 @dataclass(frozen=True)
 class FormedAnswer:
-    """The environment's return, less `penalty` if the form is broken or the answer is not short."""
+    """The environment's return, minus `penalty` if the form is broken or the answer is not short."""
 
     penalty: float = 2.0
     most: int = 10  # largest number of words of an answer

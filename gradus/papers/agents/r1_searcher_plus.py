@@ -7,23 +7,23 @@
 
 The piece $a_k$ is text of the policy: facts that it recalls, between <internal> and </internal>; a query, between <external> and </external>; or the answer.
 Passages $d_k$ stand between <document> and </document>, and have no loss. $t_i$ is the number of searches of answer i. The variance is over the right answers to
-the same question, so a bonus exists only if their numbers of searches differ. eta is 2. $L_(RL)$ and the KL penalty are those of REINFORCE++ (see r1_searcher),
-without its first stage.
+the same question, so a bonus exists only if their numbers of searches differ. eta is 2. $L_(RL)$ and the KL penalty are as in r1_searcher (REINFORCE++), but
+there is no first stage.
 
-A frozen rewriter turns every right answer with searches into an answer z without searches: the fact of the passages that contains the answer is written as
-recalled, and the answer follows. If no passage contains the answer, there is no z. The policy imitates z with the weight mu = 0.1. So a fact that was searched for
-becomes known, and later answers need no search for it. Metrics: reward/searches, reward/bonus, reward/unaided (share of right answers without a search),
-rewrites (number of texts z per question).
+A frozen rewriter turns every right answer with searches into an answer z without searches: z states the fact that contains the answer as if the policy
+recalled it, and then gives the answer. If no passage contains the answer, there is no z. The policy imitates z with the weight mu = 0.1. So the policy
+memorises the facts that it searched for, and later answers need no search for them. Metrics: reward/searches, reward/bonus, reward/unaided (share of right
+answers without a search), rewrites (number of texts z per question).
 
 Use if: a search costs time or money, and the same facts are needed again.
 Avoid if: facts change, because memorised facts become wrong, or if each fact is needed only once (see ikea, which memorises nothing).
 Reference: Song et al., R1-Searcher++: Incentivizing the Dynamic Knowledge Acquisition of LLMs via Reinforcement Learning, arXiv:2505.17005, sections on the
 rewards and on the memorisation. The public repository (RUCAIBox/R1-Searcher-plus) has no code.
 Departures: The answer stands between <answer> and </answer>, not in a box, and there are no other tags of thoughts. The variance is the population variance;
-eta and mu are ours. The 16 answers per question, the KL coefficient of 0.0001 and the 4 mini-batches are those of r1_searcher. The form is broken if a tag is not
-closed or stands inside another one, if there is not exactly one answer block, or if the policy writes a tag of passages. In the paper a language model
-rewrites, and only rewrites with a right answer are kept; here a script takes the passage that contains the answer and shares most words with the question, and
-z ends with the right answer. The text z recalls only the fact of the last hop. The cold start is a separate
+eta and mu are our choices. The 16 answers per question, the KL coefficient of 0.0001 and the 4 mini-batches are as in r1_searcher. The form is broken if a
+tag is not closed or stands inside another one, if there is not exactly one answer block, or if the policy writes a tag of passages. In the paper a language
+model rewrites, and only rewrites with a right answer are kept; here a script takes the passage that contains the answer and shares most words with the
+question, and z ends with the right answer. The text z recalls only the fact of the last hop. The cold start is a separate
 run (`sft` with this environment). The memorised texts do not enter the normalisation of the advantages.
 """
 
@@ -98,7 +98,7 @@ class Covers:
 
 @dataclass(frozen=True)
 class FewestSearches:
-    """The environment's return, less `penalty` if the form is broken. The right answers of a group with the fewest searches get a bonus,
+    """The environment's return, minus `penalty` if the form is broken. In each group, the right answers with the fewest searches get a bonus,
     min(2 * variance of the searches of right answers, eta).
     """
 

@@ -12,21 +12,20 @@ trials among the first two. A trial is useful if its result has at least one row
 not closed or there is no final query, R is -1.
 
 At test time `TREE` is a search (`recipe.but(search=TREE)`). Every live branch is continued k = 3 times up to its next trial or final query. Branches with the
-same results are merged; the most probable one stays. At most B = 8 branches go on. Finished branches vote by the result of their final query. If two results
-have equal votes, the result of the more probable branch wins. Branches share their earlier text, so it is sampled only once. Separate answers would sample it
-several times.
+same results are merged; the most probable one stays. At most B = 8 branches continue. Finished branches vote by the result of their final query. If two
+results have equal votes, the result of the more probable branch wins. Branches share their earlier text, so it is sampled only once. Separate answers would
+sample it several times.
 
 A group has 8 answers, and the KL weight is 0.001. Metrics: reward/execution, reward/entity, reward/explore.
 
 Use if: the query needs facts that only the database shows, such as the spelling of values, and trials are cheap.
 Avoid if: questions and schema determine the query (see reasoning_sql, think2sql), or if a trial costs much.
 Reference: Dai et al., ReEx-SQL: Reasoning with Execution-Aware Reinforcement Learning for Text-to-SQL, arXiv:2505.12768. No code was found.
-Departures: Our own choices are the values of all terms, T, k and B, the share of useful trials, and the order in which branches are kept. The clip is
-that of the base; a batch has one update, so the clip never acts. The probability of a branch is measured by its mean log-probability per token.
-Thinking needs no tag. An episode has at most 6 pieces. Three dots after the rows mean that more rows exist. A result is new if its shown text is new,
-and branches are merged if these texts are equal. A vote compares the multisets of the first 1,000 rows, without names of columns. The tree of one
-question is sampled round by round. A task without reference queries gives only its verdict. The task, with hidden spellings in generated tables
-(`--task.hidden true`), is our choice.
+Departures: Our own choices are the values of all terms, T, k and B, the share of useful trials, and the order in which branches are kept. The clip is as in
+the base; a batch has one update, so the clip never acts. The probability of a branch is measured by its mean log-probability per token. Thinking needs no
+tag. An episode has at most 6 pieces. Three dots after the rows mean that more rows exist. A result is new if its shown text is new, and branches are merged
+if these texts are equal. A vote compares the multisets of the first 1,000 rows, without names of columns. The tree of one question is sampled round by round.
+If a task has no reference queries, the reward is the verdict. The task, with hidden spellings in generated tables (`--task.hidden true`), is our choice.
 """
 
 from __future__ import annotations

@@ -7,14 +7,14 @@
 
 Each question gets 5 episodes with a search, the originals. With probability 0.2, an original with a wrong answer gets a clone. The clone is the original up
 to its last answer block, followed by one of several doubts ("Perhaps I have missed something ..."). The policy then writes on until a new answer.
-No clone is cloned. For n originals of the batch, floor(k n) clones are kept: those whose inserted tokens have the highest mean log-probability. k begins at
-0.08; after each step with kept clones, k becomes 0.9 k + 0.1 (share of right kept clones). The group of a question contains its
+No clone is cloned. For n originals of the batch, floor(k n) clones are kept: the clones with the highest mean log-probability of their inserted tokens. k
+begins at 0.08; after each step with kept clones, k becomes 0.9 k + 0.1 (share of right kept clones). The group of a question contains its
 originals and its kept clones.
 
 A batch is a mixture of originals and clones; the share of clones is alpha. So the denominator of the ratio is the mixture's density q. Only wrong
 originals are cloned. So $mu$ of the tokens between the prompt and the doubt is $pi_old$ divided by $z^(1/j)$. Here z is the share of wrong originals,
-and j is the number of these tokens. For c(t), only the doubts that agree with this doubt up to t are counted: c(t) is the share of them that continue
-with t. The inserted doubts have a loss; passages and hints have none. Without a clone alpha is 0, and the method is GRPO on episodes. A batch is cut
+and j is the number of these tokens. c(t) is computed from the doubts that begin with the same tokens before t: c(t) is the share of these doubts that
+continue with t. The inserted doubts have a loss; passages and hints have none. Without a clone alpha is 0, and the method is GRPO on episodes. A batch is cut
 into 10 mini-batches, so that the clip acts.
 
 Use if: the agent often searches in the wrong place and then answers wrong, so that whole groups are wrong.
@@ -24,7 +24,7 @@ alpha, z and the mini-batches are as in the released code (MiliLab/REX-RAG).
 Departures: The wording of the doubts is our choice, and there are 12 (30 in the released code). In the released code the probability of a clone is 20
 of 101. In this code a step without kept clones counts like a step with accuracy 0, so k can fall to 0 and stay there; here such a step does not
 change k. The number of kept clones is not rounded to a multiple of the number of devices. A failed clone is dropped. The deviation is the
-population's. The clone keeps the thought before the answer in the same action. In the released loss the ratio is bounded by 3 if A < 0; here it is as
+population's. The clone keeps the thought before the answer in the same action. In the released loss the ratio is bounded by 3 if A < 0; here the loss is as
 in grpo.
 """
 

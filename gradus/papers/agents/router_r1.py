@@ -4,24 +4,25 @@
     x = sqrt(sum_k n_k p_k), quad c = 1 - clip((x - q_0.05) / (q_0.95 - q_0.05), 0, 1)
 
 The policy writes <search>Name: question</search>; the expert of this name answers between <information> and </information>. Up to 4 calls are executed, then
-the policy answers. $n_k$ is the number of words of the k-th expert answer, $p_k$ the price of a word, and o is 1 for an exact match, else 0. $q_0.05$ and $q_0.95$
-are quantiles (with linear interpolation) of the last 1000 values of x, including the present value. Every episode adds its x, in the order of the batch, even
-if its answer is wrong. If both quantiles are equal, c is 0.5. With alpha = 0 the price has no effect; the paper trains alpha = 0, 0.6, 0.7, 0.8 and 0.9.
+the policy answers. $n_k$ is the number of words of the k-th expert answer, $p_k$ is the price of a word, and o is 1 for an exact match, else 0. $q_0.05$ and
+$q_0.95$ are quantiles (with linear interpolation) of the last 1000 values of x, including the present value. Every episode adds its x, in the order of the
+batch, even if its answer is wrong. If both quantiles are equal, c is 0.5. With alpha = 0 the price has no effect; the paper trains alpha = 0, 0.6, 0.7, 0.8
+and 0.9.
 
-The form is broken if a tag is not closed or stands inside another one, if the text does not begin with a thought or does not end with its only answer block, if a
-thought is empty or "...", if a call got no answer, or if a query is malformed: not exactly one colon, an unknown name, an empty question, the name again inside
-the question, or a placeholder (llm-name, your-query). The rest is PPO as in search_r1: answers of experts have no loss. Metrics: reward/cost, reward/calls,
-reward/broken.
+The form is broken in these cases: a tag is not closed or stands inside another tag; the text does not begin with a thought; the text does not end with its
+only answer block; a thought is empty or "..."; a call got no answer; or a query is malformed. A query is malformed if it does not have exactly one colon, or
+if it has an unknown name, an empty question, the name again inside the question, or a placeholder (llm-name, your-query). The rest is PPO as in search_r1.
+Answers of experts have no loss. Metrics: reward/cost, reward/calls, reward/broken.
 
 Use if: several models with different prices and strengths are available, and many questions are easy for a cheap one.
 Avoid if: one model is both the best and cheap, or if each expert needs the whole question with long context, which the policy must write again.
 Reference: Zhang, Feng and You, Router-R1: Teaching LLMs Multi-Round Routing and Aggregation via Reinforcement Learning, arXiv:2506.09033. The form, the window and
 the cost reward are as in the released code (ulab-uiuc/Router-R1).
 Departures: The experts are scripts over the passages of the task: an expert knows the facts of its topics, with a stated accuracy. The prompt names no prices or
-strengths, so a new expert cannot be used without training. The task is ours. The released code counts the tokens of the expert's tokenizer; here a word is a
-token. There, a part of an expert's name is enough, and a malformed query with a known name is executed and charged; here names are whole, and a malformed query
-is answered with an error at no cost. The outcome F1 is left out. The window of an evaluation does not change the window of the training. `--reward.think false`
-allows texts without thoughts; the start model of the claims writes none.
+strengths, so a new expert cannot be used without training. The task is ours. The released code counts the tokens of the expert's tokenizer; this recipe
+counts words. In the released code, a part of an expert's name is enough, and a malformed query with a known name is executed and charged. Here a query needs
+the whole name, and a malformed query gets an error at no cost. The outcome F1 is left out. The window of an evaluation does not change the window of the
+training. `--reward.think false` allows texts without thoughts; the start model of the claims writes none.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def broken(text: str, tool: Route, *, think: bool = True) -> bool:
 def cost(text: str, tool: Route) -> float:
     """Returns the sum over the executed calls of (words of the answer) * (price of the expert)."""
     total, name = 0.0, None
-    for tag, inside in CALL.findall(text):  # also inside a thought, where a call is executed, too
+    for tag, inside in CALL.findall(text):  # calls inside a thought count, too, because they are executed
         if tag == "search":
             read = routed(inside.strip())
             name = None if read is None else tool.named(read[0])
@@ -82,7 +83,9 @@ def cheapness(x: float, window: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class RoutingReward:
-    """-1 for a broken form, 0 for a wrong answer, else (1 - alpha) * outcome + alpha * cheapness. The state contains the square roots of the last costs."""
+    """The reward is -1 for a broken form, 0 for a wrong answer, and otherwise (1 - alpha) * outcome + alpha * cheapness. The state contains the square roots
+    of the last costs.
+    """
 
     alpha: float = 0.0
     window: int = 1000

@@ -87,8 +87,9 @@ def chances(penalties: Sequence[float], offset: float = 0.05) -> np.ndarray:
 
 
 def drawn(penalties: Sequence[float], offset: float, key: Key) -> list[int]:
-    """Draws all indices without replacement, and returns them in the order of the draws. Each draw is in proportion to 1 / (penalty + offset) of the indices
-    that are left."""
+    """Draws all indices without replacement, and returns them in the order of the draws. Each draw is in proportion to 1 / (penalty + offset) of the
+    remaining indices.
+    """
     clocks = -np.log1p(-key.uniform(len(penalties))) * (np.asarray(penalties, dtype=np.float64) + offset)
     return [int(i) for i in np.argsort(clocks, kind="stable")]
 
@@ -103,7 +104,7 @@ class ResampleOnCorrect:
     share: float = 0.5
     offset: float = 0.05  # added to every penalty; with a larger offset the probabilities are more even
     least: int = 2  # smallest number of kept right answers, and of kept wrong answers, if the group has so many
-    draw: Literal["sampled", "lowest"] = "sampled"  # of right answers, "sampled" draws in proportion to 1 / (penalty + offset), "lowest" keeps the lowest penalties
+    draw: Literal["sampled", "lowest"] = "sampled"  # "sampled" draws right answers with weights 1 / (penalty + offset), "lowest" takes the lowest penalties
     asks_right: ClassVar[str] = "Informative"  # the part to use instead if no answer is marked as right
 
     def __post_init__(self) -> None:
@@ -154,7 +155,7 @@ NOT_ALWAYS = Screened(low=0.0, high=1 - 1e-9)  # leaves out problems that are al
 
 rstar2_agent = grpo.derive(
     "rstar2_agent",
-    "Twice as many answers as are trained: right answers with few failed calls are kept, and wrong answers at random.",
+    "Half of the sampled answers are trained: right answers with few failed calls are preferred, and wrong answers are drawn at random.",
     family="agents",
     environment=CODE,
     rollout=Episodes(max_turns=10),

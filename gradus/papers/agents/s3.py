@@ -132,7 +132,7 @@ class GainBeyondRetrieval:
 
 @dataclass(frozen=True)
 class PlainFails:
-    """Keeps the groups whose question the reader does not answer with one plain retrieval (component `plain` is 0), and groups without this component."""
+    """Keeps a group if the reader cannot answer its question with one plain retrieval (component `plain` is 0), or if this component is missing."""
 
     def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
         kept = [g for g in groups if all(t.components.get("plain", 0.0) == 0.0 for t in g.trajectories)]

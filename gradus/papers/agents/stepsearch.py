@@ -8,8 +8,8 @@
 
 A question has n gold passages. $c_(i,s)$ is the largest similarity of gold passage i with a passage of search s: the cosine of their TF-IDF vectors.
 So $G_s$ rewards only evidence that no earlier search of the episode brought, and $P_s$ punishes a search that repeats. A question of h hops has one
-group of good queries per hop. Each query of the episode belongs to the group with the largest F1 of their words. $k_g$ is the F1 of the last query that
-belongs to group g (0 without a query).
+group of good queries per hop. Each query of the episode belongs to the group with the most similar query, by the F1 of the words. $k_g$ is the F1 of the last
+query that belongs to group g (0 without a query).
 
 Everything else is PPO with a critic: gamma and lambda are 1, the KL penalty of 0.001 per token is in the reward, and inserted passages have no loss.
 An episode has at most 5 actions. A search returns 3 passages between <information> and </information>.
@@ -164,7 +164,7 @@ class SearchSteps:
 
 stepsearch = ppo.derive(
     "stepsearch",
-    "Every search is rewarded for the gold evidence that it adds, less the share of passages that were shown before.",
+    "Every search is rewarded for the gold evidence that it adds, minus the share of passages that were shown before.",
     family="agents",
     requires=frozenset({"evidence", "queries"}),
     environment=Tools(

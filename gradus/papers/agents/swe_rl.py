@@ -4,7 +4,7 @@
     s_f = (2 M(d_f, hat d_f)) / (|d_f| + |hat d_f|)
     A_i = (r_i - mean(r)) / (std(r))
 
-F has the files that the reply or the developer changed. $d_f$ and $hat d_f$ are the unified diffs of file f by the reply and by the developer, with 3
+F is the set of files that the reply or the developer changed. $d_f$ and $hat d_f$ are the unified diffs of file f by the reply and by the developer, with 3
 lines of context and without the two lines of the header. M is the number of characters in matching blocks (the module difflib, without its junk rule). $s_f$
 is 0 if only one side changed f. A reply is a thought in <think> and SEARCH/REPLACE edits in <solution>. The form is broken if a tag does not occur exactly
 once, if the thought or the edits are missing, if a SEARCH text does not occur at the start of a line of its file, or if an edit changes nothing. Every
@@ -16,14 +16,14 @@ of replies with a sound form; accuracy is the share of edits that equal the deve
 
 Use if: many repairs by developers exist, and the repaired programs cannot be run or are expensive to run.
 Avoid if: tests run cheaply (see the task code with grpo), or good repairs often differ from the developer's, because a good but different repair earns less
-than a failing near copy.
+than a failing repair that is nearly equal.
 Reference: Wei et al., SWE-RL: Advancing LLM Reasoning via Reinforcement Learning on Open Software Evolution, arXiv:2502.18449, eq. 1 and 2, section 2
 (groups of 16, 32 prompts) and the ablation of the discrete reward, and the released code (facebookresearch/swe-rl, reward.py).
 Departures: The task `code_repair` makes modules with one planted fault, in place of pull requests; curation and the test-time scaffold are not part of the
-recipe. Marks of an edit may have three signs. An empty SEARCH text breaks the form; the released code inserts the text at every line. Text outside both tags,
-or the tags in the other order, break the form; the released code only counts the tags. If edits cancel in all files and the developer's edit is empty as well,
-r is 0 (released: 1). The 1600 steps and 16,384 tokens are not set. The KL coefficient 0.04 and the rate are those of grpo; the paper gives no coefficient. A
-problem without files is judged by `otherwise`.
+recipe. A mark of an edit may have three to seven signs, such as <<<. An empty SEARCH text breaks the form; the released code inserts the text at every line.
+Text outside both tags, or the tags in the other order, break the form; the released code only counts the tags. If edits cancel in all files and the
+developer's edit is empty as well, r is 0 (released: 1). The recipe does not set the paper's 1600 steps and 16,384 tokens. The KL coefficient 0.04 and the
+rate are as in grpo; the paper gives no coefficient. The reward `otherwise` judges a problem without files.
 """
 
 from __future__ import annotations

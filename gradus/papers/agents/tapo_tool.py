@@ -1,4 +1,4 @@
-"""TAPO: DAPO with search and code inside the answer. Calls earn nothing, so the policy calls a tool only where the call helps.
+"""TAPO: DAPO with search and code inside the answer. Calls earn nothing, so the policy calls a tool only if the call helps.
 
     y = b_1 b_2 ... b_n, quad b_k in {"<think>", "<search>", "<code>", "<response>", "<answer>"}, quad b_n = "<answer>"
     R = s + max(-1, min(-("len"(y) - (L - B)) / B, 0))
@@ -9,7 +9,7 @@ A block is <NAME>...</NAME>, and only blanks stand between blocks. At </search> 
 <response>, which has no loss. a is the last answer. The measure m depends on the source of the problem. "math" compares words after normalisation.
 "nq" gives 1 if a contains the right answer. Otherwise, with d the edit distance divided by the longer length, "nq" gives 1 - d for d below 0.5, else
 0. "calculator" gives 1 for an error below 0.001, and "complex" gives 1 for a relative error below 0.05. If several answers are stored, the largest
-measure counts. An answer is right if s > 0.9. The length penalty is added to s, also to -1; L is 2048 and B is 1024.
+measure counts. An answer is right if s > 0.9. The length penalty is added to s, even if s is -1; L is 2048 and B is 1024.
 
 Groups whose answers are all right or all wrong are dropped, and further problems are sampled, up to ten rounds. A batch has 64 problems with 4 answers each,
 and is used for four updates. There is no KL term. The paper trains on easy problems (one fact, or one computation) and on hard ones that need both.
@@ -89,7 +89,7 @@ def exact(said: str, due: str) -> float:
 
 
 def fact(said: str, due: str) -> float:
-    """Returns 1 if the right answer is part of the text, else 1 - d for a relative edit distance d below 0.5, else 0.
+    """Returns 1 if the right answer is part of the text. Otherwise returns 1 - d for a relative edit distance d below 0.5, and 0 for a larger d.
 
     >>> fact("abcd", "abce"), fact("abcd", "wxyz")
     (0.75, 0.0)

@@ -19,12 +19,11 @@ Avoid if: results are single numbers, because then Q and the verdict are nearly 
 reasoning_sql).
 Reference: Papicchio et al., Think2SQL: Reinforce LLM Reasoning Capabilities for Text2SQL, arXiv:2504.15077, versions 1, 2 and 5.
 Departures: The weights 0.85, 0.1 and 0.05 could not be confirmed. Equal cells agree even if they are in different columns, and two empty tables
-agree. The order of rows counts in the verdict, but not in Q. A table is cut after 10,000 rows, and the rows after the cut do not count. The clip is
-that of the base; a batch has one update, so the clip never acts. The task, with one or two generated tables, is our choice. Version 3 of the paper is
-another study. The public code (spapicchio/Think2SQL) belongs to version 3 and differs: its script gives Q the weight 0.95 and the form the weight
-0.05. In another reward of this code every query that runs earns at least 0.1. The code takes the deviation over the batch. This recipe does not set
-the paper's temperature of 0.7 and learning rate of 10^-6. The other ways of training are not recipes of this file. A task whose verifier runs no
-queries gives only its verdict.
+agree. The order of rows counts in the verdict, but not in Q. A table is cut after 10,000 rows, and the rows after the cut do not count. The clip is as in the
+base; a batch has one update, so the clip never acts. The task, with one or two generated tables, is our choice. Version 3 of the paper is another study. The
+public code (spapicchio/Think2SQL) belongs to version 3 and differs: its script gives Q the weight 0.95 and the form the weight 0.05. In another reward of
+this code every query that runs earns at least 0.1. The code takes the deviation over the batch. This recipe does not set the paper's temperature of 0.7 and
+learning rate of 10^-6. The other ways of training are not recipes of this file. If the verifier of a task runs no queries, the reward is the verdict.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ def form(completion: str) -> dict[str, float]:
 
 think2sql = grpo.derive(
     "think2sql",
-    "Queries judged by the cells and rows that their result shares with the reference's result, and by their form.",
+    "Queries are judged by their form, and by the cells and rows that their result shares with the reference's result.",
     family="agents",
     reward=TableReward(),
     objective__kl=None,

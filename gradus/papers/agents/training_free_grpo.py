@@ -1,4 +1,4 @@
-"""Training-Free GRPO: the loop of GRPO without gradients. Groups of answers are compared to edit a small library of experiences for later prompts.
+"""Training-Free GRPO: the loop of GRPO without gradients. A comparison of the answers in a group edits a small library of experiences for later prompts.
 
     E_0 = {}
     o_(i) ~ pi_0(E_k, x)

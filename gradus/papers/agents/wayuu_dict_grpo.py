@@ -5,11 +5,11 @@
     b = -0.1 "if a call is malformed or the translation is missing, else" 0.1 "with a call, else" 0
     A_i = (R_i - mean(R)) / (std(R))
 
-A piece $a_k$ ends at </lookup>; up to 5 entries $e_k$ of the dictionary are inserted between <matches> and </matches>. These are the entries of the
-word itself or, if it has no entry, of words with almost the same spelling. Entries have no loss. The translation a is between <answer> and </answer>.
-The reward is the smoothed BLEU of the sentence, in [0, 1], plus a small number b per episode. In the first stage the policy learns parallel sentences
-with look-ups of their rare words, and some sentences without look-ups. In the second stage it finds out by itself which words it has to look up. The
-KL term has the coefficient 0.04 of the base; its reference is the policy at the start of the stage. Metrics: reward/environment (BLEU), reward/form,
+A piece $a_k$ ends at </lookup>; up to 5 entries $e_k$ of the dictionary are inserted between <matches> and </matches>. These are the entries of the word
+itself. If the word has no entry, these are the entries of words with almost the same spelling. Entries have no loss. The translation a is between <answer>
+and </answer>. The reward is the smoothed BLEU of the sentence, in [0, 1], plus a small number b per episode. In the first stage the policy learns parallel
+sentences with look-ups of their rare words, and some sentences without look-ups. In the second stage it finds out by itself which words it has to look up.
+The KL term has the coefficient 0.04 of the base; its reference is the policy at the start of the stage. Metrics: reward/environment (BLEU), reward/form,
 reward/aimed (share of the look-ups that ask for a rare word).
 
 Use if: parallel text is scarce, a dictionary exists, and the model knows the frequent words.

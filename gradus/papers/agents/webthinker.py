@@ -1,4 +1,4 @@
-"""WebThinker: a reasoning model lets an explorer in another context search, and learns thrifty tool use by DPO on its own episodes.
+"""WebThinker: a reasoning model lets an explorer in another context search, and learns to call tools less often by DPO on its own episodes.
 
     loss = mean over pairs of -log sigmoid(beta (h_w - h_l))
     h = sum_t [log pi(y_t) - log pi_ref(y_t)]

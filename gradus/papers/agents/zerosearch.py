@@ -58,7 +58,7 @@ def noise(progress: float, *, start: float = 0.0, end: float = 0.5, base: float 
 
 @dataclass(frozen=True)
 class SimulatedSearch:
-    """A search whose documents are written, not found. An evaluation uses the search `real`.
+    """A simulated search: its documents are written for each query. An evaluation uses the search `real`.
 
     A document is written by `player` (see PROMPT), or by a template if `player` is None. The metric `noisy` is the share of noisy queries.
     """
@@ -130,7 +130,7 @@ def _query(problem: Problem) -> str:
 
 zerosearch = grpo.derive(
     "zerosearch",
-    "A simulated search engine, whose documents get worse during training, in place of a real one. The reward is the F1 of the answer.",
+    "A simulated search engine replaces the real one, and its documents get worse during training. The reward is the F1 of the answer.",
     family="agents",
     environment=Tools(
         tools=Frozen(search=SimulatedSearch()), form=TaggedCalls("<information>", "</information>"), limit=4, verify=Matches("f1"),

@@ -18,7 +18,7 @@ Use if: a batch is used for many updates, and the clip drops rare tokens that ma
 Avoid if: each batch is used for one update only. All ratios are then 1, and the cap never acts. On very stale data the cap bounds the weight of each
 token, but it does not bound the change of the whole policy (see m2po).
 Reference: MiniMax, MiniMax-M1: Scaling Test-Time Compute Efficiently with Lightning Attention, arXiv:2506.13585, eq. 4 and 5, section 3.1. The paper
-builds on DAPO's mixed groups and length penalty. The cap 5 is the one that TRL's documentation gives for ScaleRL (arXiv:2510.13786).
+builds on DAPO's mixed groups and length penalty. TRL's documentation gives the cap 5 for ScaleRL (arXiv:2510.13786).
 Departures: The paper tunes the cap as $1 + epsilon_high$ and gives no number, so the cap here is not the paper's. The paper gives no numbers for its
 reward, so the rewards -1 and 1 are as in the base. The mean over the tokens of the mini-batch also comes from the base; eq. 4 takes the mean over
 the tokens of each group.

@@ -24,7 +24,7 @@ form: two heads, no value network, learned temperature), algorithm 1 and table 1
 Departures: Densities are of actions in the world's units, and log deviations lie in [-5, 2], both as in CleanRL. All gradients of a round are
 computed at the weights before the round (the paper updates the critic first). In a step of `length` turns the rounds come after the turns, not
 between them. In the first 1,000 turns the fresh policy acts; in the released code these actions are uniform. Gradients are not clipped. The authors'
-later code (softlearning) lets the policy maximise the mean of the two heads; its densities are of actions scaled to [-1, 1].
+later code (softlearning) lets the policy maximise the mean of the two heads; its densities belong to actions scaled to [-1, 1].
 """
 
 from gradus.credit.bellman import SoftBellman

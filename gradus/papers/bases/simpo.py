@@ -15,7 +15,7 @@ best and the worst answer of a group.
 Use if: pairs exist, memory allows no reference model, and better answers should not win by their length.
 Avoid if: the policy must stay close to the start model, because no term of this loss keeps it there (see dpo, ipo).
 Reference: Meng et al., SimPO: Simple Preference Optimization with a Reference-Free Reward, arXiv:2405.14734, eq. 6. The paper's Llama-3 base model
-has beta 2 and gamma / beta 0.5. The paper's other models of the first version have beta 2 and 2.5 and gamma / beta 0.1 to 0.8; later models have beta
+has beta 2 and gamma / beta 0.5. For other models, the first version of the paper has beta 2 and 2.5, and gamma / beta from 0.1 to 0.8. Later models have beta
 up to 10.
 Departures: None.
 """

@@ -18,11 +18,11 @@ Use if: an agent acts over many turns, episodes are expensive, and old episodes 
 Avoid if: the task has one turn (see grpo, ppo), or the episodes of a group reach the same states (see gigpo, which needs no critic).
 Reference: Zhou et al., ArCHer: Training Language Model Agents via Hierarchical Multi-Turn RL, arXiv:2402.19446, sections 3 and 4. In the released code,
 as here, an episode that reaches the limit of turns counts as ended.
-Departures: The critic starts as a copy of the policy, with linear heads. All rounds of a step use the same drawn turns, and the policy learns from the same
-$u_t$ to which V is fitted. Whole episodes are drawn from the buffer. There is no token baseline; in the released code it is off,
-too. In the released code a step has 128 episodes, a buffer of 100,000 turns, 50 epochs of the critic and 3 epochs of the actor. Each epoch is one
-update on 256 newly drawn turns. The critic of the released code is a separate RoBERTa. This critic reads s and a separately, and its heads have two
-hidden layers. The learning rates are 2e-5 (critic) and 1e-6 (actor).
+Departures: The critic starts as a copy of the policy, with linear heads. All rounds of a step use the same drawn turns. The same $u_t$ serve the fit of V and
+the update of the policy. Whole episodes are drawn from the buffer. There is no token baseline; in the released code it is off, too. In the released code a
+step has 128 episodes, a buffer of 100,000 turns, 50 epochs of the critic and 3 epochs of the actor. Each epoch is one update on 256 newly drawn turns. The
+critic of the released code is a separate RoBERTa. This critic reads s and a separately, and its heads have two hidden layers. The learning rates are 2e-5
+(critic) and 1e-6 (actor).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gradus.credit.turns import turns_of
+from gradus.credit.turns import first_tokens, turns_of
 from gradus.objectives.temporal import Targets, value_of
 from gradus.papers.bases.reinforce import reinforce
 from gradus.recipe.claim import Claim
@@ -113,12 +113,6 @@ class FreshUtterances:
         old = [Group(f"replay/{k}", (t.but(id=f"{world.step}/replay/{k}", source="replay", trained=True),), aside=True) for k, t in enumerate(episodes)]
         new = [Group(f"fresh/{k}", tuple(row), aside=True) for k, row in said.items() if row]
         return [*own, *old, *new], state
-
-
-def first_tokens(trajectory: Trajectory) -> list[int]:
-    """Returns, for an episode of one context, the position of the first token of every utterance in the sequence."""
-    starts = np.cumsum([0, *turns_of(trajectory).lengths[:-1]])
-    return trajectory.contexts[0].action_positions[starts].tolist()
 
 
 def utterance_targets(rewards: np.ndarray, next_values: np.ndarray, *, gamma: float) -> np.ndarray:

@@ -7,15 +7,15 @@ advantage.
 
 The policy answers a problem n = 6 times; acc is the share of right answers. $S_(j,k)$ is the mean attention from the tokens of step j to the tokens
 of step k; D is 4. The prompt and the first step get FCI 0. In m of the answers the policy starts again at N = 2 steps. These are the first steps that
-satisfy two conditions. First, the FCI of the step is at least the quantile 0.8 of the answer's FCI (if this quantile is 0, at least the least
-positive FCI). Second, the step is at least 512 tokens after the start and after the previous chosen step. If there are too few such steps, the first
-of the other steps are chosen, too. If acc is 0, all answers branch. If 0 < acc < 1, all answers of the rarer kind (right or wrong) branch, and random
-answers of the other kind branch, too, until m answers branch. If acc is 1, m random answers branch, but only if the mean FCI of the problem is above
-the running mean of such problems.
+satisfy two conditions. First, the FCI of the step is at least the quantile 0.8 of the FCI of all steps of the answer. If this quantile is 0, the smallest
+positive FCI is the bound. Second, the step is at least 512 tokens after the start and after the previous chosen step. If there are too few such steps, the
+first of the other steps are chosen, too. If acc is 0, all answers branch. If 0 < acc < 1, all answers of the rarer kind (right or wrong) branch, and random
+answers of the other kind branch, too, until m answers branch. If acc is 1, m random answers branch, but only if the mean FCI of the problem is above the
+average of all earlier problems with acc 1.
 
 A node v is a piece of text between two branch points, and V(v) is the mean reward of the $N_v$ leaves below this node. Each path to a leaf is a
-sample; its tokens get the A of their nodes. Samples without any advantage have weight 0. w is the number of samples with an advantage. The number of problems
-$B_t$ changes so that w stays near W. W is 30 times the number of problems in the setting. Metrics: contrast (share of branched answers whose leaves
+sample; its tokens get the A of their nodes. Samples without any advantage have weight 0. The number w counts the samples with an advantage. The number of
+problems $B_t$ changes so that w stays near W. W is 30 times the number of problems in the setting. Metrics: contrast (share of branched answers whose leaves
 differ in reward), branched, problems.
 
 Use if: answers are long, have many steps, and only the outcome is judged.

@@ -5,13 +5,13 @@
     A_t = sum_i b_i(t - 1) d_i(t) + 1{t = T} (1{right} - V(T)), quad V(T) = sum_i b_i(T - 1) Q_i(T)
 
 $a_0$ is the truth; $a_1$ to $a_n$ are distinct wrong answers of the group, at most 5. Each of these answers is a hypothesis about which answer earns the
-reward. $s_t$ is the prompt with the first t of T steps. $Q_i(t)$ is the chance of the answer $a_i$ if the thought ended after step
-t: the geometric mean over its tokens and the end token. $Q_i(T)$ is 1 for the answer that the text gives, else 0. $d_i$ is the progress towards answer i, and
-the progress towards the truth, $d_0$, is the observed progress. The belief b sums to 1 over the hypotheses; with beta 0 the belief stays the prior p. All
-tokens of a step have the advantage $A_t$, whitened over the batch. So a new strategy is rewarded if the observed progress contradicts the answer to which the
-old strategy leads.
+reward. $s_t$ is the prompt with the first t of T steps. $Q_i(t)$ is the chance of the answer $a_i$ if the thought ended after step t: the geometric mean of
+the probabilities of the answer's tokens and of the end token. $Q_i(T)$ is 1 for the answer that the text gives, else 0. $d_i$ is the progress towards answer
+i, and the progress towards the truth, $d_0$, is the observed progress. The belief b sums to 1 over the hypotheses; with beta 0 the belief stays the prior p.
+All tokens of a step have the advantage $A_t$, whitened over the batch. So a new strategy is rewarded if the observed progress contradicts the answer to which
+the old strategy leads.
 
-Use if: answers are short texts that a few tokens state, chains have several steps, and the model should learn to switch strategies.
+Use if: answers have only a few tokens, chains have several steps, and the model should learn to switch strategies.
 Avoid if: answers are long or can be stated in many ways, or scoring each step for each candidate is too expensive (see grpo, vineppo).
 Reference: Zhang et al., Beyond Markovian: Reflective Exploration via Bayes-Adaptive RL for LLM Reasoning, arXiv:2505.20561.
 Departures: The code named in the paper (shenao-zhang/BARL) could not be read. The centring of the value, the last term of $A_t$ and the whitening are

@@ -1,4 +1,4 @@
-"""OPRL: a second model learns step rewards on line, by DPO on whole episodes. The step advantages from these rewards are added to the advantages of
+"""OPRL: a second model learns step rewards online, by DPO on whole episodes. The step advantages from these rewards are added to the advantages of
 the episode.
 
     loss_phi = mean over pairs of -log sigmoid(sum_k r_(w,k) - sum_k r_(l,k)), quad r_(i,k) = beta sum_j [log pi_phi(a_(i,k,j)) - log pi_old(a_(i,k,j))]
@@ -14,7 +14,7 @@ prm/margin.
 Use if: an agent acts over many turns, only the outcome is judged, and the memory is large enough for a second model.
 Avoid if: states recur within a group (see gigpo, which needs no second model), or episodes have one turn (see prime, grpo).
 Reference: Liu et al., Agentic Reinforcement Learning with Implicit Step Rewards, arXiv:2509.19199 (version 1: Online Process Reward Learning ...):
-trajectory DPO, step advantages, their sum. 8 episodes per problem, beta and alpha are as in the released scripts.
+trajectory DPO, step advantages, their sum. The 8 episodes per problem, beta and alpha are as in the released scripts.
 Departures: The KL coefficient and the 4 mini-batches are our choices; the released scripts have no KL term, and the learning rates are 5e-7 (policy)
 and 1e-6 (reward model). The scripts take RLOO as the base (`--credit.rule LeaveOneOut --credit.scale none`). The released code compares episodes by
 means over steps, and pairs successes with failures only. The released code reads r before the update of the reward model, and takes mean and

@@ -27,9 +27,9 @@ which has lists of 20 items, 8 answers per problem, and one update per batch.
 Departures: Lists have 5 items. A batch is cut into four mini-batches, because at one update per batch the ratio is 1 and the clip never acts. An
 empty line belongs to the line before it; in the released code an empty line begins a new rank, although the reward skips empty lines. If an end token
 follows item N - 1 and a line break, it counts as early here; in the released code it counts as right after item N. The end token shares the ratio of
-the last line, even after a further line break. In the released code the end token has its own ratio after such a line break. The paper fits the
-correction of `Adjust` by training and lets a language model rate the fit. Here the correction is a ratio of counts, and the verifier's function `fit`
-rates the fit. The number of candidates, the weight 0.1 and the lengths of the stages are our choices.
+the last line, even after a further line break. In the released code the end token has its own ratio after such a line break. The paper learns the correction
+of `Adjust`, and a language model judges how well an item suits the user. Here the correction is a ratio of counts, and the verifier's function `fit` judges
+the item. The number of candidates, the weight 0.1 and the lengths of the stages are our choices.
 """
 
 from __future__ import annotations

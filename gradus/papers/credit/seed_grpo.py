@@ -18,8 +18,8 @@ then no sign of uncertainty.
 Reference: Chen et al., SEED-GRPO: Semantic Entropy Enhanced GRPO for Uncertainty-Aware Policy Optimization, arXiv:2505.12346: the entropy of clusters,
 its maximum, and the three forms of f. The repository of the authors (Dreamer312/SEED-GRPO) has no code yet.
 Departures: alpha, the exponent of the focal form and the 8 mini-batches are our choices. The paper estimates $p_k$ from the likelihoods of the
-answers in the class; here $p_k$ is the share of the answers. Meanings are equal if the final answers are equal as numbers or as text. An answer
-without a final answer is a class by itself. Summaries of the paper disagree about the deviation in the advantage. Here the deviation of GRPO is used;
+answers in the class; here $p_k$ is the share of the answers. Meanings are equal if the final answers are equal as numbers or as text. A completion without a
+final answer is a class by itself. Summaries of the paper disagree about the deviation in the advantage. Here the deviation of GRPO is used;
 `--credit.rule.scale none` leaves the division out.
 """
 

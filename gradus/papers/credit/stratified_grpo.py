@@ -22,8 +22,8 @@ problems and should be learned fast.
 Reference: Zhu et al., Stratified GRPO: Handling Structural Heterogeneity in Reinforcement Learning of LLM Search Agents, arXiv:2510.06214: the
 advantage within strata, its decomposition, and the blend. No code of the authors was found.
 Departures: The paper chooses alpha for each model; 0.8 is the choice here. No epsilon is added to a deviation, and a deviation is the population
-deviation. A batch is cut into two mini-batches, so that the clip acts. The stratum is the number of calls; `--credit.key Linked` takes an entry of
-the episode's links instead. A call is a line of the agent that begins with `search:`. Questions and corpus come from search_qa.
+deviation. A batch is cut into two mini-batches, so that the clip acts. The stratum is the number of calls. With `--credit.key Linked` an entry of the
+episode's `links` is the stratum instead. A call is a line of the agent that begins with `search:`. Questions and corpus come from search_qa.
 """
 
 from __future__ import annotations

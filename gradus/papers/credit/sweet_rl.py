@@ -14,7 +14,7 @@ better half and a random candidate of the worse half. The policy learns these pa
 of $a^+$. Metrics: critic/preferred (share of pairs in the right order), gap (mean difference of A within the pairs of turns).
 
 Use if: an agent talks over many turns, and the training data contain information that the agent must find out.
-Avoid if: nothing is hidden from the agent (see archer, gigpo), or the policy can learn on line (see grpo, oprl).
+Avoid if: nothing is hidden from the agent (see archer, gigpo), or the policy can learn online (see grpo, oprl).
 Reference: Zhou et al., SWEET-RL: Training Multi-Turn LLM Agents on Collaborative Reasoning Tasks, arXiv:2503.15478: 16 candidates, halves. The released
 scripts give 4 pairs per turn, the coefficient of NLL, beta, at most 10 turns, the learning rate 2e-7, 4 epochs for the critic and one epoch for the policy.
 Departures: Episodes and candidates are drawn when they are needed. In the released code the better episode of a pair passes all tests; here it has
@@ -32,23 +32,22 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gradus.credit.groups import Constant
+from gradus.credit.turns import first_tokens
 from gradus.objectives.preference import Preference
 from gradus.objectives.ranking import ImitationOfBest
 from gradus.objectives.scores import TurnMeans
 from gradus.papers.bases.dpo import dpo
-from gradus.papers.credit.archer import first_tokens
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.environment import EnvironmentReturn
 from gradus.rollouts.auto import rolled
 from gradus.rollouts.episodes import Episodes
-from gradus.rollouts.privileged import STREAM, PrivilegedPrompt, check_tell, told_rows
-from gradus.rollouts.spans import check_text, streamed
+from gradus.rollouts.privileged import STREAM, PrivilegedPrompt, WithAnswers, check_tell, told_rows
 from gradus.schedules.stages import Stage, Stages
 from gradus.selection.filters import Everything
 from gradus.selection.pairs import Higher, RankedPairs
 from gradus.types import Context, Frozen, Group, Key, Request, Trajectory
 from gradus.types.moments import Steps
-from gradus.types.parts import Rollout, Task, World
+from gradus.types.parts import Rollout, World
 from gradus.types.players import Copy, Player
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import LogProb, View
@@ -62,37 +61,6 @@ def drawn_pairs(scores: Sequence[float], count: int, key: Key) -> list[tuple[int
     order = sorted(range(len(scores)), key=lambda i: (-scores[i], i))
     top, bottom = order[: len(order) // 2], order[len(order) // 2 :]
     return [(key.fold("top", n).choice(top), key.fold("bottom", n).choice(bottom)) for n in range(count)]
-
-
-@dataclass(frozen=True)
-class WithAnswers:
-    """Adds the stream `privileged` to the trajectories of `rollout`: the tokens of `tell` with the problem's answer.
-
-    If `tell` is empty, the stream has no tokens.
-    """
-
-    rollout: Rollout = Episodes(max_turns=10)
-    tell: str = "The answer is {answer}.\n"
-
-    def __post_init__(self) -> None:
-        check_tell(self.tell)
-
-    @property
-    def test(self) -> Any:
-        return getattr(self.rollout, "test", self.rollout)
-
-    def judges(self, task: Task) -> bool:
-        """Whether the trajectories of `rollout` need judging."""
-        return bool(getattr(self.rollout, "judges", lambda _: True)(task))
-
-    def check_task(self, task: Task) -> None:
-        """Raises UserError if the player writes no text."""
-        check_text(self, task)
-
-    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Returns the groups of `rollout`. Every context that has actions gets the stream `privileged`."""
-        groups = await rolled(self.rollout, requests, world)
-        return [streamed(g, STREAM, {t.id: [told_rows(c, t.problem, self.tell, world) for c in t.contexts] for t in g.trajectories}) for g in groups]
 
 
 @dataclass(frozen=True)
@@ -165,7 +133,7 @@ class RankedTurns:
 
 CRITIC = Frozen(
     {
-        "rollout": WithAnswers(),
+        "rollout": WithAnswers(Episodes(max_turns=10)),
         "credit": None,
         "objective": None,
         "players.policy.learns_from": "own",

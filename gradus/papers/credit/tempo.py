@@ -21,7 +21,7 @@ advantage. The released script (fatebreaker/tempo) gives the clip, the mean over
 Departures: The weight w is our choice. The deviation is the population deviation; in the released code it is the sample's plus 1e-6. A group of one
 gets advantage 0; in the released code its advantage is NaN. Tokens of an environment belong to the prefix, but no action gets their change of value.
 The tree of the released code ends at the first token of an environment. Contexts of a group share a tree only if they begin with the same prompt. The
-released code also has a rollout that branches at the token with the highest entropy, and its script leaves this rollout off.
+released code also has a rollout that branches at the token with the highest entropy, but the released script does not use this rollout.
 """
 
 from __future__ import annotations

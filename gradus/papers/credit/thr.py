@@ -7,7 +7,7 @@ h is the input of the output head at a token y, $e_y$ the one-hot vector of the 
 respect to the head is the outer product of g and h, so each term is the inner product of the gradients of two tokens. R are the right answers of the
 group. A positive THR means that the update of this token makes the right answers more likely. With p > 0 such tokens count more, which favours accuracy
 (exploitation). With p < 0 these tokens count less, which favours pass@k (exploration). The bound tau is the median of |THR| over the tokens of the group, so
-half of the tokens keep their advantage. A group without a right answer keeps plain advantages. p = 0 without a mask (`masked` 0) is GRPO.
+half of the tokens keep their advantage. A group without a right answer keeps plain advantages. With p = 0 and no mask (`masked` 0) the method is GRPO.
 
 Use if: groups have right and wrong answers, and you want to favour greedy accuracy or pass@k.
 Avoid if: one more forward pass is too expensive, or most groups have no right answer (see grpo, dapo).

@@ -11,7 +11,7 @@ are `--schedule.stages.train.screen.low 0.6`, and level 6 alone is `--schedule.s
 for other levels. In the paper long, informative cases help more than short questions about facts. Metrics: screen/solved and screen/unsolved, the
 numbers of questions of level 1 and level 6.
 
-Use if: questions have one right option, a sample of a few hundred is enough, and the difficulty of the questions for the model is unknown.
+Use if: questions have one right option, a few hundred questions are enough, and the difficulty of the questions for the model is unknown.
 Avoid if: questions are new in every step (see grpo), or levels change quickly during training (see sec, difficulty_staged_rl).
 Reference: Liu et al., Beyond Distillation: Pushing the Limits of Medical LLM Reasoning with Minimalist Rule-Based RL, arXiv:2505.17952. The paper has
 levels from 5 answers of the starting model, and 1,200 questions from each of MedQA, MedMCQA and PubMedQA. The paper's learning rate is 1e-6, with 8

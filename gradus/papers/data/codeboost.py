@@ -10,7 +10,7 @@ line.
 $T_i$ is the set of the 3-grams of tokens of problem i. Any two problems of a clique are dissimilar. The clique is searched greedily from ten random
 orders. A problem is a program without instructions. The digits and operators of the program are replaced with chance 0.1, and the program runs;
 programs with errors stay. With chance 0.75 the policy predicts output and errors (forward). In the other cases a line is left out, and the policy
-writes a line with which the program has the given output (backward); the completed program runs. The symbol f is the share of the required blocks
+writes a line that makes the program print the given output (backward); the completed program runs. The symbol f is the share of the required blocks
 that are present; without any block R is 0. The largest R is 0.775. Metrics: reward/blocks; accuracy is the share of completions whose output and
 errors are both right.
 

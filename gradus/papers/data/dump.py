@@ -19,9 +19,9 @@ To choose single problems, see mopps.
 Reference: Wang, Cui, Li, Wan & Zhao, DUMP: Automated Distribution-Level Curriculum Learning for RL-based LLM Post-training, arXiv:2504.09710. The
 paper and the released code have a window of 300 answers and tau = 0.1. In the paper and in the code a step has 128 prompts with 16 answers each, in 4
 updates, with a KL of weight 0.001: `dump.but(objective__kl__coefficient=0.001, update__count=4, setting__prompts=128, setting__group=16)`.
-Departures: KL and one update per batch are as in grpo. Problems within a kind come in an order that a key draws; in the released code they are
-drawn with replacement. A group that is dropped before the update counts with |A| = 0. In the released code the bandit also gets the results of each
-validation: the mean reward per token on a source counts as one more advantage. Here only training answers count.
+Departures: KL and one update per batch are as in grpo. Problems within a kind come in a random order, without repetition; in the released code they are drawn
+with replacement. A group that is dropped before the update counts with |A| = 0. In the released code the bandit also gets the results of each validation: the
+mean reward per token on a source counts as one more advantage. Here only training answers count.
 """
 
 from gradus.curricula.upper_bound import UpperBound

@@ -4,7 +4,7 @@
     min_(c, b, Q) sum_j (s(w_j) - s_j)^2 + lambda (|b|^2 + |Q|^2)
     w^** = argmax_(w in Delta) s(w)
 
-A mixture w of K data sets gives the chance $w_k$ with which each problem of a batch comes from data set k. Delta is the set of all mixtures.
+In a mixture w of K data sets, each problem of a batch comes from data set k with the chance $w_k$. Delta is the set of all mixtures.
 Each data set has its own verifier. There are 2 K + 1 runs with these seed mixtures: all data sets with equal weights, each data set alone, and, for
 each data set, all other data sets with equal weights. Run j ends with the score $s_j$, the mean accuracy on held-out sets. The fit is by least
 squares with a small penalty, Q is symmetric, and $w^**$ is the mixture of the final run. The result can be added to the runs for another fit.

@@ -20,10 +20,10 @@ Use if: problems differ much in difficulty, sampling is cheap next to the update
 Avoid if: sampling is the bottleneck. In this case it is cheaper to choose problems before any sampling (see mopps, sec). To drop only groups of equal
 rewards, see dapo.
 Reference: Bae, Hong, Lee, Kim, Nam & Kwak (NAVER Cloud, KAIST), Online Difficulty Filtering for Reasoning Oriented Reinforcement Learning,
-arXiv:2504.03380. The paper has balanced filtering during training with a batch of fixed size, GRPO with 16 answers per problem. No code of the
+arXiv:2504.03380. In the paper the filter is balanced, the batch has a fixed size, and GRPO has 16 answers per problem. No code of the
 authors was found.
 Departures: Our own choices are the bounds 0.2 and 0.8, the 8 answers per problem of the setting, and the limit of four times the requested problems.
-The first version of the paper calls the second-order term a lower bound of the distance, but it is above the distance for p >= 1/2. In the paper the
+The first version of the paper calls the second-order term a lower bound of the distance, but this term is above the distance for p >= 1/2. In the paper the
 sampler is asynchronous: it begins a further problem as soon as a problem is dropped, and stops all unfinished answers when the batch is full.
 Here each round samples exactly the missing groups, so the batch does not prefer problems with short answers. KL and one update per batch are as in
 grpo. An answer without a reward does not count in p.

@@ -18,9 +18,8 @@ Reference: Xiao et al., Prompt-MII: Meta-Learning Instruction Induction for LLMs
 reward, 20 test texts, and the first model as the follower. The released script (millix19/promptmii) has G = 5, clip 0.2 and 0.4, no KL, two updates
 per batch of 64 data sets, and learning rate 2e-6. The paper has 3,430 data sets for training.
 Departures: The released reward adds a line with all labels to the instruction, and counts an answer outside the labels as the first label. Here no
-line is added, and such an answer is wrong. The classes are the labels of the test texts. The follower writes at most 12 tokens, and at most 90 in the
-script. An instruction that is too long for the follower earns 0. The task `induction`, and its limit of 48 tokens for an instruction, are our
-choices.
+line is added, and such an answer is wrong. The classes are the labels of the test texts. The follower writes at most 12 tokens; in the released script the
+limit is 90. An instruction that is too long for the follower earns 0. The task `induction`, and its limit of 48 tokens for an instruction, are our choices.
 """
 
 from gradus.objectives.trust import Clip

@@ -19,8 +19,8 @@ Reference: Chen et al., Self-Evolving Curriculum for LLM Reasoning, arXiv:2505.1
 softmax; the policy learns by GRPO, RLOO or PPO. The value uses the |A| of tokens; with GRPO all tokens of an answer have the same |A|. Alpha is 0.5
 in the released code (a fork of verl). In the released code tau is 1 for Countdown, 0.4 for mathematics, and 0.2 for levels times types of puzzles.
 GRPO has 8 answers to each of 256 problems, four updates per batch and no KL: `sec.but(objective__kl=None, players__reference=None, update__count=4)`.
-Departures: KL and one update per batch are as in grpo. A group that is dropped before the update counts with |A| = 0. Problems within a kind come
-in an order that a key draws, without repetition. In the released code an arm that was not drawn counts as if its reward were 0, so its value falls.
+Departures: KL and one update per batch are as in grpo. A group that is dropped before the update counts with |A| = 0. Problems within a kind come in a random
+order, without repetition. In the released code an arm that was not drawn counts as if its reward were 0, so its value falls.
 """
 
 from gradus.curricula.bandit import Bandit

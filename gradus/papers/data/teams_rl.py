@@ -7,7 +7,7 @@
 
 The operations are: a new prompt (breadth), one more constraint, a deeper constraint, a concrete example, more steps of reasoning, a more complicated
 input. The policy sees the last operation. An instructor rewrites the instruction by the operation, and a reviewer compares old and new. An episode
-has 4 operations. rho is the ratio of pi to the policy $pi_old$ that acted. Then the trained policy's operations rewrite topics into instructions, an
+has 4 operations. The ratio rho compares pi with the policy $pi_old$ that acted. Then the trained policy's operations rewrite topics into instructions, an
 expert answers these, and `data_set` makes rows for supervised fine-tuning from the pairs. `data_set` leaves out repeated instructions and the rows
 that fail (see `fails`).
 
@@ -21,7 +21,7 @@ operation (0.3 is added to the first number). The code accepts a step only if it
 counts. The value is fitted by four epochs of Adam; the code fits it by L-BFGS with weight decay 0.001. The stop words, the template words and the
 sign of a refusal are our choices. The fine-tuning on the rows and the test of privacy are left out. In the task `rewriting` the reward is not
 diversity: a policy that alternates constrain and breadth earns every reward. After 25 steps, final instructions have 0.58 to 0.86 kinds of
-constraints (three seeds), and instructions by random operations have 1.0. The paper's diversity is not shown here.
+constraints (three seeds), and instructions by random operations have 1.0. The paper's result on diversity is not shown here.
 """
 
 from __future__ import annotations

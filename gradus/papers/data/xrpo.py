@@ -7,9 +7,9 @@
     A_i^+ = A_i + min("max"(lambda_n (1 - eta_i), 0), kappa A_i)
     loss = -1/N sum_i sum_t min(rho_(i,t) A_i^+, clip(rho_(i,t), 1 - epsilon, 1 + epsilon) A_i^+) + beta k_3
 
-Every problem first gets 4 answers. The other answers of the step go in blocks of 4 to the problems with the highest priority Pi. h(n) is half the
-width of Student's interval for the mean reward of n answers, with deviation s and alpha = 0.05. The bonus with lambda favours problems with few
-answers; T counts all answers of the step so far.
+Every problem first gets 4 answers. The other answers of the step go in blocks of 4 to the problems with the highest priority Pi. The symbol h(n) is half the
+width of Student's interval for the mean reward of n answers, with deviation s and alpha = 0.05. The bonus with lambda favours problems with few answers; T
+counts all answers of the step so far.
 
 If the first answers to a problem are all wrong, half of its further answers are seeded. The prompt of a seeded answer begins with the two solved
 problems whose texts are nearest, and with the policy's own right answers to these problems from earlier steps. The update sees a seeded answer under

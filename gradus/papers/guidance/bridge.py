@@ -1,11 +1,11 @@
-"""BRIDGE: imitation and RL in every step, as a problem of two levels. Some weights learn how imitation must act so that it helps RL.
+"""BRIDGE: combines imitation and RL in every step, as a bilevel problem. Some weights learn how imitation must act so that it helps RL.
 
     max_w J_SFT(theta*, w), quad theta* = argmax_theta J_RL(theta, w)
     max_(theta, w) (1 - lambda) J_SFT(theta, w) + lambda [J_RL(theta, w) - max_theta' J_RL(theta', w)]
 
-J_SFT is the mean log-likelihood of the worked solutions, J_RL the surrogate of GRPO. The first line is the problem of two levels; the second line replaces it
-by a single problem with a penalty. The bracket is the gain over RL alone. theta is the set of lower weights, and w the set of upper weights. The player
-`alone` has its own lower weights theta' and the same w, and learns by RL only. A step has three directions, all computed at the old weights:
+J_SFT is the mean log-likelihood of the worked solutions, J_RL the surrogate of GRPO. The first line is the bilevel problem; the second line replaces it by a
+single problem with a penalty. The bracket is the gain over RL alone. The set theta has the lower weights, and the set w the upper weights. The player `alone`
+has its own lower weights theta' and the same w, and learns by RL only. A step has three directions, all computed at the old weights:
 
     theta:  (1 - lambda) grad J_SFT(theta, w) + lambda grad J_RL(theta, w)
     theta': grad J_RL(theta', w)
@@ -83,7 +83,7 @@ class Cooperative:
     """Moves the policy and the player `alone` once per batch. Parameters with `upper` in their names are common to both players, and move by
     `upper_direction`.
 
-    lam is the coefficient of the policy's term `policy`. A step in which one of the two players has no batch is a plain update.
+    lam is the coefficient of the policy's term `policy`. If one of the two players has no batch in a step, the step is a plain update.
     """
 
     upper: str = "attn"  # the names of the upper weights contain this text; if no name does, there are no upper weights

@@ -20,8 +20,8 @@ Reference: Sun et al., Cog-Rethinker: Hierarchical Metacognitive Reinforcement L
 right answer, a buffer of demonstrations to which solved problems are added, and imitation of right answers of both stages under the direct prompt.
 Departures: No code was found. mu, the buffer of 32 demonstrations, the single demonstration in a prompt, the measure of similarity (TF-IDF) and the
 wording of the requests are our choices. The paper keeps the headings of its template in imitated answers; here an answer is imitated as it was
-written. The reward is the reward of DAPO: it has a penalty for overlong answers, and no points for the form. The wrong solution $y_wrong$ is the
-first answer of the stage before. If the prompt with the request fills more than half of the model's context, the problem gets no further stage.
+written. The reward is the reward of DAPO: it has a penalty for overlong answers, and no points for the form. The wrong solution $y_wrong$ is the first answer
+of the previous stage. If the prompt with the request fills more than half of the model's context, the problem gets no further stage.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def thought_of(text: str, mark: str) -> str:
 
 @dataclass(frozen=True)
 class WorkedThought:
-    """A corrector by script: a thought of a right answer is fine; any other is replaced by the thought of the problem's worked solution."""
+    """A corrector by script: a thought of a right answer is fine; the thought of the problem's worked solution replaces any other thought."""
 
     mark: str = "="
     columns: ClassVar[frozenset[str]] = frozenset({"solution"})

@@ -51,7 +51,7 @@ class Guided:
     """Standardises the rewards of the policy's own answers. The given answers get the weight 1 if fewer than `least` of the policy's own answers are right,
     else the weight 0."""
 
-    least: int = 2  # number of right answers from which the gate is closed; 0: the gate is never open
+    least: int = 2  # the gate is closed if at least this number of answers is right; 0: the gate is never open
     scale: Scale = "population"
     needs: ClassVar[tuple[Signal, ...]] = ()
 

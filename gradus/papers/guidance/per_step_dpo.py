@@ -16,13 +16,14 @@ reference $pi_ref$ is the start model, which was fine-tuned on right answers. Me
 from 1), value, spread.
 
 Use if: answers have steps, wrong answers begin with right steps, and the policy sometimes continues these right steps to a right answer.
-Avoid if: answers have one step (see dpo), sampling is the bottleneck, because each step of a wrong answer costs 5 continuations, or a reward model of steps exists.
+Avoid if: answers have one step (see dpo), a reward model of steps exists, or sampling is the bottleneck, because each step of a wrong answer costs 5
+continuations.
 Reference: Setlur et al., RL on Incorrect Synthetic Data Scales the Efficiency of LLM Math Reasoning by Eight-Fold, arXiv:2406.14532: advantages of
 steps from continuations, pairs with a shared prefix before the first pit, DPO on wrong answers of the same model. The paper shows that this DPO is equivalent
 to RL with the advantages of steps as weights.
-Departures: The authors' repository (ars22/scaling-LLM-math-synthetic-data) has no code. n = 5, the bound -0.3, the rule for answers without a pit,
-and beta 0.1 are our choices. Answers come from the policy of each step; the paper samples them once from the fine-tuned model. Two stages come
-before: fine-tuning on given answers (recipe sft), and on right answers of the model (recipe rft).
+Departures: The authors' repository (ars22/scaling-LLM-math-synthetic-data) has no code. Our own choices are n = 5, the bound -0.3, the rule for answers
+without a pit, and beta 0.1. Answers come from the policy of each step; the paper samples them once from the fine-tuned model. Two stages come before:
+fine-tuning on given answers (recipe sft), and on right answers of the model (recipe rft).
 """
 
 from __future__ import annotations

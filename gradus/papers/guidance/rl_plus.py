@@ -8,7 +8,7 @@ The group's mean and standard deviation are over the policy's own answers alone;
 has advantage 1, and the wrong answers have advantage 0. Z counts the tokens of all answers. rho is the ratio of the policy's own token to the sampling
 policy.
 
-The policy that wrote the solution is unknown, so the probability with which it wrote a token is unknown, too. The estimate $pi_w$ of this
+The policy that wrote the solution is unknown, so the probability of a token under this policy is unknown, too. The estimate $pi_w$ of this
 probability is the mean of $pi_old$ and of 1, the value of greatest uncertainty. The weight r = 4 pi / (1 + 3 pi_old) is at most 4, so it needs no
 clip. In the second sum only r has a gradient; the factor (1 - pi)^0.5 is a constant. A batch is cut into two mini-batches, so the clip acts in the
 second one. A group of 8 has seven sampled answers and one solution.

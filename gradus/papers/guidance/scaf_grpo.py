@@ -45,7 +45,7 @@ class Scaffold:
     """If a group has no right answer, replaces a wrong answer by a right answer that was given with the lowest possible level of hints."""
 
     rollout: Rollout = Auto()  # gives one judged group per request
-    exempt: float = 0.15  # share of training at the start in which there are no hints; 1: there are never hints
+    exempt: float = 0.15  # share of training, at its start, without hints; 1: there are never hints
     kinds: tuple[str, ...] = ("knowledge", "planning", "solution")  # kinds of hints, from abstract to concrete
     form: str = "hint: {}"  # the line added below the prompt; {} is the hint
     asks_right: ClassVar[str] = "Auto"  # the part to use instead if no answer is marked as right

@@ -25,7 +25,7 @@ Departures: Our own choices are the share 1/2, the bound 1/2, c, the weight 0 fo
 feedback to a share that falls from 0.1 to 0.01 in the first third of training. In this code the weight is p / (p + gamma) for positive and negative
 A. The code is meant to move gamma from -0.001 to 0.001 with the advantage, but the bounds are in the wrong order. So gamma is always -0.001, and the
 weight is nearly 1. For A < 0 and p < 0.01 the code's weight is the clipped ratio. The released code takes the mean over all tokens, has groups of 5,
-and bounds the ratio at 3 if A < 0. Answer and feedback keep no log-probabilities at sampling.
+and bounds the ratio at 3 if A < 0. The log-probabilities at sampling are not stored for answers with feedback.
 """
 
 from __future__ import annotations

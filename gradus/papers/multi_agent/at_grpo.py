@@ -18,11 +18,11 @@ gives each role a separate policy. A request of K samples makes K messages per a
 Use if: several agents work as a team over turns, and the environment can be copied to score each candidate move.
 Avoid if: one agent acts alone (see gigpo, arpo, grpo), or states cannot be copied.
 Reference: Zhao et al., Stronger Together: On-Policy Reinforcement Learning for Collaborative LLMs, arXiv:2510.11062. The fourth version of the paper
-is called Stronger-MAS: Multi-Agent Reinforcement Learning for Collaborative LLMs. From the paper come tree sampling, groups per agent and turn, the
-sum of team and local reward (alpha = 1), and the choice between one policy for all roles and one policy per role. The clip and the mini-batches of 16
-messages are as in the released sokoban script (pettingllms-ai/PettingLLMs), which has no KL term either. In this script 32 episodes of two agents,
-four turns and K = 4 give 1,024 messages. The script sorts the groups by mean reward and keeps the upper half. The remaining 512 messages make 32
-updates per batch. Not all released configurations have this filter, and this recipe does not have it.
+is called Stronger-MAS: Multi-Agent Reinforcement Learning for Collaborative LLMs. The paper has tree sampling, groups per agent and turn, the sum of team and
+local reward (alpha = 1), and the choice between one policy for all roles and one policy per role. The clip and the mini-batches of 16 messages are as in the
+released sokoban script (pettingllms-ai/PettingLLMs), which has no KL term either. In this script 32 episodes of two agents, four turns and K = 4 give 1,024
+messages. The script sorts the groups by mean reward and keeps the upper half. The remaining 512 messages make 32 updates per batch. Not all released
+configurations have this filter, and this recipe does not have it.
 Departures: The team of the built-in task is a planner and a checker. The planner's proposal is scored as if it were played, but the checker decides
 which move is played. A message without a legal move has a penalty of 0.1; in the released code the penalty is 2. At test time every agent answers
 once (rollout Seats). The released code divides by the sample's deviation plus 1e-6, takes the mean over the tokens of a mini-batch, and keeps the
@@ -77,7 +77,7 @@ class TurnCandidates:
 
     @property
     def test(self) -> Seats:
-        """The rollout of evaluation, in which every seat answers once."""
+        """The rollout of evaluations: every seat answers once."""
         return Seats(self.players, self.play)
 
     def check_task(self, task: Task) -> None:
@@ -176,7 +176,7 @@ def candidate(seat: Seat, name: str, t: int, index: int, prompt: Context, before
 
 at_grpo = grpo.derive(
     "at_grpo",
-    "A team's candidates are compared by agent and turn, each group from one prompt, and the episode goes on from the best candidate.",
+    "A team's candidates are compared by agent and turn, each group from one prompt, and the episode continues from the best candidate.",
     family="multi_agent",
     rollout=TurnCandidates(),
     reward=EnvironmentReturn(),

@@ -21,9 +21,9 @@ and their rewards; the numbers 0.2, 0.01, 4 critiques and 500 steps, and a greed
 Departures: The leave-one-out baseline is our choice; the paper leaves the estimator of the policy gradient open. The KL is the sampled estimate on
 the critic's own texts. The critic samples at the temperature of the run; the paper has 0.7. The paper fine-tunes actor and critic before stage I;
 here the start model should already have these skills. The task `checked` gives the pairs (x, y), half of them right, in place of an actor's own first
-answers; the verdicts of the task are "yes" and "no". In the released code (WooooDyy/Critique-RL) a true verdict earns 1 and a false or missing
-verdict -1 in stage I; with the baseline this doubles the advantages. In stage II of the released code a true verdict earns ok(y') + 0.2; a false or
-missing verdict earns -1, even if y' is right (`--reward.strict true`).
+answers; the verdicts of the task are "yes" and "no". In the released code (WooooDyy/Critique-RL) a true verdict earns 1, and a false or missing verdict earns
+-1, in stage I; with the baseline this doubles the advantages. In stage II of the released code a true verdict earns ok(y') + 0.2; a false or missing verdict
+earns -1, even if y' is right (`--reward.strict true`).
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def changed(right: bool, refined: float) -> dict[str, float]:
 
 critique_rl = rloo.derive(
     "critique_rl",
-    "A critic learns to judge answers, and then to help a frozen actor to refine them, while its verdicts keep a reward.",
+    "A critic learns to judge answers, and then to help a frozen actor to refine them; its verdicts are rewarded in both stages.",
     family="multi_agent",
     reward=Helpful(),
     credit=KLPenalty(LeaveOneOut(), 0.01, "k1"),

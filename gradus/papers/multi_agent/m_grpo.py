@@ -1,4 +1,4 @@
-"""M-GRPO: a main agent sends sub-agents. Each kind of agent has a policy, and is compared with its own kind; calls are aligned to a fixed number.
+"""M-GRPO: a main agent calls sub-agents. Each kind of agent has a policy, and is compared with its own kind; calls are aligned to a fixed number.
 
     R_k^M = 1 "if the answer of rollout" k "is right, else" 0
     R_(k,j)^S = 0.1 f_(k,j) + 0.6 R_k^M + 0.3 q_(k,j)
@@ -9,20 +9,20 @@ Rollout k of a query, k = 1, ..., K, has $d_k$ calls of the sub-agent S: the mai
 own context, and M reads the result. $f_(k,j)$ is 1 if call j has no illegal action and ends with a result. $q_(k,j)$ is the quality of the result. The mean
 and the deviation of $R^S$ are taken over all calls of all rollouts of the query.
 
-The numbers $d_k$ differ, so calls are aligned to D = 8 places per rollout. If a rollout has more than D calls, D of them are drawn. If it has fewer,
-every call has a place, and the other places are drawn from the rollout's calls with replacement. If it has no call, the places are drawn from the
-calls of the query's other rollouts. A call counts in the loss as often as it has a place, so each query has K D places. The advantages are computed before
-this alignment, from the real calls. M and S are different players; no gradient passes between them. Metrics: `calls`, the mean of $d_k$; `calls/reward`, the
-mean of $R^S$.
+The numbers $d_k$ differ, so calls are aligned to D = 8 places per rollout. If a rollout has more than D calls, D of them are drawn. If the rollout has fewer
+calls, every call has a place, and the other places are drawn from the rollout's calls with replacement. If the rollout has no call, the places are drawn from
+the calls of the query's other rollouts. A call counts in the loss as often as it has a place, so each query has K D places. The advantages are computed
+before this alignment, from the real calls. M and S are different players; no gradient passes between them. Metrics: `calls`, the mean of $d_k$;
+`calls/reward`, the mean of $R^S$.
 
 Use if: a planner delegates to tool users, and the sub-agents should learn from the outcome of the whole team.
 Avoid if: one policy with one context is enough (see search_r1), or if no result of a sub-agent can be scored and outcomes rarely differ.
 Reference: Hong et al., Multi-Agent Deep Research: Training Multi-Agent Systems with M-GRPO, arXiv:2511.13288: separate group-relative advantages, the
-alignment by duplication and dropping, decoupled training. The clip is that of the released scripts (AQ-MedAI/MrlX, MrlX-DeepResearch).
+alignment by duplication and dropping, decoupled training. The clip is as in the released scripts (AQ-MedAI/MrlX, MrlX-DeepResearch).
 Departures: The weights 0.1, 0.6 and 0.3, D = 8, and the rule for rollouts without calls are our choices; the paper names the three parts of the
 reward. The quality is the reward of the sub-agent's own episode (in the task `research`: whether the finding has the answer); in the paper a judge
-gives it. In the paper M's reward also has a part for the form; here a bad form earns no outcome. In the released code the reward of a call is 0 for a
-bad form; else it is 0.1 or 1, and depends on the outcome alone. The released code does not align calls: a queue passes the calls of all queries in
+gives it. In the paper M's reward also has a part for the form; here an episode with a bad form has the outcome 0. In the released code the reward of a call
+is 0 for a bad form; else it is 0.1 or 1, and depends on the outcome alone. The released code does not align calls: a queue passes the calls of all queries in
 their order to the sub-agent's trainer. The number of places is a weight of the call, so the loss is divided by the number of calls, not of places.
 Queries are not ordered from simple to multi-hop. All players are in one process.
 """
@@ -47,7 +47,7 @@ from gradus.types.ranges import check_ranges
 
 
 def places(calls: Sequence[int], due: int, draw: Random) -> list[list[int]]:
-    """Returns the number of places of each call of each rollout. `calls`: the number of calls of each rollout; `due`: the number of places of a rollout.
+    """Returns, for each call of each rollout, its number of places. `calls`: the number of calls of each rollout; `due`: the number of places of a rollout.
 
     >>> places([2, 0], 2, Random(0))[1], sum(map(sum, places([1, 0, 3], 2, Random(0))))
     ([], 6)

@@ -4,11 +4,11 @@
     A_t^g = R_t^g - 1/G sum_(h=1)^G R_t^h
     loss = -1/N sum_g sum_i sum_t A_t^g log pi_i(a_(i,t)^g | h_(i,t)^g)
 
-In turn t every agent i writes a whole response $a_(i,t)$ to its history $h_(i,t)$: the problem, its own instruction, and in later turns the words of its
+In turn t every agent i writes a whole response $a_(i,t)$ after its history $h_(i,t)$: the problem, its own instruction, and in later turns the words of its
 partners and the feedback. The environment gives all agents one joint reward $r_t$. The responses of joint sample g belong together; a problem has G =
-4 joint samples. $R_t$ is the return from turn t on, with gamma 1. The advantage compares it with the returns of the same turn in the other joint samples.
-All agents get the same advantage; it is not divided by a deviation. N counts the trajectories of all agents. A batch is used for one update, so there
-is no ratio, no clip, no critic and no KL term.
+4 joint samples. $R_t$ is the return from turn t on, with gamma 1. The advantage compares this return with the returns of the same turn in the other joint
+samples. All agents get the same advantage; it is not divided by a deviation. N counts the trajectories of all agents. A batch is used for one update, so
+there is no ratio, no clip, no critic and no KL term.
 
 Training computes the advantage from the joint reward; at test time each agent needs only its own history. One policy plays all agents if `rollout.players`
 is empty.
@@ -18,11 +18,11 @@ Avoid if: each agent has its own score (see at_grpo), or a batch is used for man
 Reference: Liu et al., LLM Collaboration With Multi-Agent Reinforcement Learning, arXiv:2508.04652: joint samples, the shared return, the mean as
 baseline without a deviation, G = 4, two agents and one turn.
 Departures: In a later version of the authors' code (OpenMLRL/CoMLRL) the advantage is divided by the deviation unless a switch is off, and the
-discount is 0.9. There the turns form a tree: every joint sample has G joint samples of the next turn, and the mean of their returns counts. There
-each agent has its own policy, and samples at temperature 0.6. The task `code_pair` is our choice: a helper sets a variable, and a main player prints
-a result with this variable. The reward has four levels, each worth 1/4: structure, syntax, tests and cooperation. A level counts only if the level
-before it is reached. The paper has such levels for programs of two functions. A joint sample that ended early has no return in later turns, so the
-mean of such a turn is over the other samples.
+discount is 0.9. In this version the turns form a tree: every joint sample has G joint samples of the next turn, and the mean of their returns counts. Each
+agent has its own policy in this version, and samples at temperature 0.6. The task `code_pair` is our choice: a helper sets a variable, and a main player
+prints a result with this variable. The reward has four levels, each worth 1/4: structure, syntax, tests and cooperation. A level counts only if the level
+before it is reached. The paper has such levels for programs of two functions. A joint sample that ended early has no return in later turns, so the mean of
+such a turn is over the other samples.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from gradus.types.signals import Signal
 
 
 def centred_by_turn(returns: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Subtracts from the return of each turn the mean return of this turn, over all joint samples that have the turn. The result is 0 for a turn that only
+    """Subtracts the mean return of each turn, over all joint samples that have this turn, from the return of the turn. The result is 0 for a turn that only
     one sample has.
 
     >>> [row.tolist() for row in centred_by_turn([np.array([3.0, 2.0]), np.array([1.0])])]

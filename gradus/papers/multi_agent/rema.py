@@ -16,7 +16,7 @@ of 3 the mean log-ratio has no gradient. Long and short turns of a dialogue have
 mini-batches, so the clip acts. One policy plays both agents; `rema_separate` gives each agent a policy, and trains the two policies alternately.
 
 Use if: a problem splits into planning and execution, and turns have several tokens, so that a ratio per token is noisy.
-Avoid if: a turn is a single token (the ratio is then that of a token), or one agent solves the problem alone (see grpo).
+Avoid if: a turn is a single token (the ratio is then the ratio of this token), or one agent solves the problem alone (see grpo).
 Reference: Wan et al., ReMA: Learning to Meta-think for LLMs with Multi-Agent Reinforcement Learning, arXiv:2503.09501: the two agents, the shared
 outcome, the turn-level ratio. The numbers are from the released script for shared weights (ziyuwan/ReMA-public): 128 problems with 16 dialogues, 30
 turns, mini-batches of 512 dialogues, no KL term.

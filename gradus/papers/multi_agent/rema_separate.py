@@ -11,7 +11,7 @@ Use if: planning and execution need different skills, and the memory is large en
 Avoid if: data are few, because each step trains only one of the policies (see rema, which shares one policy).
 Reference: Wan et al., ReMA: Learning to Meta-think for LLMs with Multi-Agent Reinforcement Learning, arXiv:2503.09501: bilevel training with
 alternating agents. The period of 10 steps and the first agent are from the released trainer for separate weights (ziyuwan/ReMA-public).
-Departures: The paper trains single-turn dialogues of separate agents with REINFORCE++; here the loss is that of rema. The team is as in rema.
+Departures: The paper trains single-turn dialogues of separate agents with REINFORCE++; here the loss is as in rema. The team is as in rema.
 """
 
 from gradus.papers.multi_agent.rema import rema

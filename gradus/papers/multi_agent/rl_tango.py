@@ -10,10 +10,10 @@ The generator writes an answer of $K_i$ steps; its outcome $o_i$ is 1 if the ans
 verdict on every step and a final verdict. A step counts 1/K, so an answer with more steps does not earn more. Mean and deviation of s are taken over
 all steps of all answers to the problem. alpha falls from 0.1 to 0.001; p is the finished share of the run.
 
-The verifier writes 5 texts on every answer, which are a group. f is 1, less 1/2 if the number of step verdicts is wrong, and less 1/2 if the final
-verdict is missing. No label of a step is used. The answers of a batch are mostly right or mostly wrong, so a constant verdict would earn too much. Therefore
-the factor $s_c$ scales the advantages of the texts on right answers (c = 1) and on wrong answers (c = 0). The factor comes from the numbers $n_c$ of such
-texts, and is averaged over batches. The verifier alone learns in the first 40 steps. Then three updates of the generator and one of the verifier alternate.
+The verifier writes 5 texts on every answer, which are a group. f is 1, minus 1/2 if the number of step verdicts is wrong, and minus 1/2 if the final verdict
+is missing. No label of a step is used. The answers of a batch are mostly right or mostly wrong, so a constant verdict would earn too much. Therefore the
+factor $s_c$ scales the advantages of the texts on right answers (c = 1) and on wrong answers (c = 0). The factor comes from the numbers $n_c$ of such texts,
+and is averaged over batches. The verifier alone learns in the first 40 steps. Then three updates of the generator and one update of the verifier take turns.
 Metrics: `verdicts/final`, the share of true final verdicts; `verdicts/form`, the mean of f; `verdicts/steps`, the share of true step verdicts if
 problems have worked solutions.
 
@@ -24,21 +24,21 @@ advantages (section 3), alpha 0.1 to 0.001 with GRPO, the weight 0.8 of the form
 Departures: No code is released. The form of the verdicts is our choice ("yes no =no"; each word other than "yes" calls a step wrong). Our own choices
 are also the deductions of f, the decay 0.9 of the average of $s_c$ over batches, the unit of $s_c$ (1 for balanced classes), and the value 0 for a
 step without a verdict. The first of the 5 texts guides the generator; this is our choice, too. The verifier also writes texts in the steps that train
-the generator. Both players start from one model. Population deviations without an epsilon and the KL term are as in grpo. The paper first fine-tunes
+the generator. Both players start from one model. The population deviation (without an epsilon) and the KL term are as in grpo. The paper first fine-tunes
 the generator on step marks; here the start model should already write steps that `marking` finds.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from gradus.credit.groups import GroupRelative, group_relative
+from gradus.credit.class_balanced import TRUTH, ClassBalanced
+from gradus.credit.groups import group_relative
+from gradus.credit.spans import sums_to_go
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim
 from gradus.rollouts.auto import Auto, rolled
@@ -49,17 +49,15 @@ from gradus.schedules.ramp import Ramp
 from gradus.schedules.taking_turns import TakingTurns
 from gradus.schedules.together import Together
 from gradus.types import Frozen, Group, Request, Trajectory
-from gradus.types.parts import Credit, Credited, Rollout, Signals, Task, World
+from gradus.types.parts import Credited, Rollout, Signals, Task, World
 from gradus.types.players import Copy, Player
 from gradus.types.prompts import filled
 from gradus.types.ranges import check_ranges
-from gradus.types.returned import assigned
 from gradus.types.signals import Signal
 from gradus.types.spans import STEPS, Marking
 from gradus.updates.only_players import OnlyPlayers
 
 VERDICT = "verdict"  # float [A], the verdict on the step of each action: 1, -1, or 0 without a verdict
-TRUTH = "truth"  # the link of a verdict text: whether the judged answer is right
 
 
 def read(text: str) -> tuple[list[bool], bool | None]:
@@ -74,7 +72,7 @@ def read(text: str) -> tuple[list[bool], bool | None]:
 
 
 def form_score(steps: int, due: int, final: bool | None) -> float:
-    """Returns 1, less 1/2 if the number of step verdicts is not `due`, and less 1/2 if the final verdict is missing."""
+    """Returns 1, minus 1/2 if the number of step verdicts is not `due`, and minus 1/2 if the final verdict is missing."""
     return 1.0 - 0.5 * (steps != due) - 0.5 * (final is None)
 
 
@@ -188,54 +186,7 @@ class StepVerdicts:
         pooled = group_relative(np.concatenate(rewards), scale=self.scale)  # type: ignore[arg-type]
         steps = np.split(pooled, np.cumsum([len(r) for r in rewards])[:-1])
         outcome = group_relative(group.rewards, scale=self.scale)  # type: ignore[arg-type]
-        return [Credited((1 - self.alpha) * o + self.alpha * to_go(own, s)) for o, own, s in zip(outcome, steps, spans, strict=True)]
-
-
-def to_go(steps: np.ndarray, spans: np.ndarray) -> np.ndarray:
-    """Returns [A]: for each action, the sum of the values of the steps that end at this action or later; 0 after the end of the last step.
-
-    >>> to_go(np.array([1.0, 10.0]), np.array([-1, 0, -1, 1, -1])).tolist()
-    [11.0, 11.0, 10.0, 10.0, 0.0]
-    """
-    ends = [int(np.flatnonzero(spans == k)[-1]) for k in np.unique(spans[spans >= 0])]
-    after = np.append(np.cumsum(steps[::-1])[::-1], 0.0)
-    return after[np.searchsorted(ends, np.arange(len(spans)))]
-
-
-@dataclass(frozen=True)
-class ClassAware:
-    """Multiplies the advantages of `rule` by s_c = sqrt(n / (2 n_c)), where n_c counts the texts on right (or wrong) answers among the n texts of the batch.
-
-    The factors are averaged over batches: s = decay * s + (1 - decay) * (factor of this batch). If a class is missing in a batch, its factor stays unchanged.
-    """
-
-    rule: Credit = GroupRelative()
-    decay: float = 0.9
-
-    def __post_init__(self) -> None:
-        check_ranges(self, decay="[0, 1)")
-
-    @cached_property
-    def needs(self) -> tuple[Signal, ...]:
-        return self.rule.needs
-
-    def start(self) -> dict[str, Any]:
-        return {"right": None, "wrong": None}
-
-    def assign(self, groups: Sequence[Group], signals: Signals, state: dict[str, Any]) -> tuple[list[list[Credited]], dict[str, Any]]:
-        rows = assigned(self.rule, groups, signals)
-        right = [bool(t.links.get(TRUTH)) for g in groups for t in g.trajectories]
-        found = {name: averaged(state[name], len(right), right.count(name == "right"), self.decay) for name in ("right", "wrong")}
-        factor = iter([found["right" if r else "wrong"] or 1.0 for r in right])
-        return [[replace(c, advantages=c.advantages * next(factor)) for c in row] for row in rows], found
-
-
-def averaged(old: float | None, every: int, mine: int, decay: float) -> float | None:
-    """Returns the factor of a class after a batch. `every`: the number of texts of the batch; `mine`: the number of those texts that belong to the class."""
-    if not mine:
-        return old
-    new = math.sqrt(every / (2 * mine))
-    return new if old is None else decay * old + (1 - decay) * new
+        return [Credited((1 - self.alpha) * o + self.alpha * sums_to_go(own, s)) for o, own, s in zip(outcome, steps, spans, strict=True)]
 
 
 rl_tango = grpo.derive(
@@ -244,7 +195,7 @@ rl_tango = grpo.derive(
     family="multi_agent",
     rollout=WithVerdicts(),
     credit=StepVerdicts(),
-    players__verifier=Player(Copy("policy"), objective=grpo.objective, credit=ClassAware()),
+    players__verifier=Player(Copy("policy"), objective=grpo.objective, credit=ClassBalanced()),
     schedule=Together(
         Frozen(
             turns=TakingTurns(("policy", "policy", "policy", "verifier"), OnlyPlayers(update=None), warmup=40),
@@ -255,29 +206,34 @@ rl_tango = grpo.derive(
     setting__group=5,
 )
 
-_TERMS = {"prompts": "6", "group": "4", "warmup": "0", "study": "none", "learning_rate": "3e-4", "schedule.parts.turns.warmup": "20", "rollout.samples": "4"}
+_STEPS = Claim(
+    says="In 28 steps the share of true step verdicts rises by at least 0.15, although no step label enters the loss.",
+    source="arXiv:2505.15034, the verifier's accuracy on steps (ProcessBench); the task, the start and the size of the effect are ours",
+    measure="verdicts/steps:gain",
+    better_by=0.15,
+    task="arithmetic",
+    options={"level": "2"},
+    fields={
+        "prompts": "6",
+        "group": "4",
+        "warmup": "0",
+        "study": "none",
+        "learning_rate": "3e-4",
+        "schedule.parts.turns.warmup": "20",
+        "rollout.samples": "4",
+    },
+    budget="steps=28",
+    script="benchmarks.warmed rl_tango",
+)
 
 claims = (
-    Claim(
-        says="In 28 steps the share of true step verdicts rises by at least 0.15, although no step label enters the loss.",
-        source="arXiv:2505.15034, the verifier's accuracy on steps (ProcessBench); the task, the start and the size of the effect are ours",
-        measure="verdicts/steps:gain",
-        better_by=0.15,
-        task="arithmetic",
-        options={"level": "2"},
-        fields=_TERMS,
-        budget="steps=28",
-        script="benchmarks.warmed rl_tango",
-    ),
-    Claim(
+    _STEPS,
+    replace(
+        _STEPS,
         says="In 28 steps the share of true final verdicts rises by at least 0.1.",
         source="arXiv:2505.15034, the training of the verifier by outcomes; the task, the start and the size of the effect are ours",
         measure="verdicts/final:gain",
         better_by=0.1,
-        task="arithmetic",
-        options={"level": "2"},
-        fields=_TERMS,
-        budget="steps=28",
         script="benchmarks.warmed rl_tango-final",
     ),
 )

@@ -7,7 +7,7 @@
 d is the difficulty of a question; $n_right$ of its G answers are right. If 0 < d < 1, an answer with $A_i > 0$
 has $k_i$ = k(d). All other answers have $k_i$ = 1. k(0.25) is 0.87, and k(0.75) is 0.49. So the KL term restrains rare right answers less, and
 preserves knowledge on easy questions. $l_i$ is the factor of a wrong answer (a right answer has 1). L is the mean length of the
-group's right answers in tokens. With b = 1.00001, 10,000 tokens too many give 1.0952. For answers of tens of tokens use b = 1.01.
+group's right answers in tokens. With b = 1.00001, a surplus of 10,000 tokens gives the factor 1.0952. For answers of tens of tokens use b = 1.01.
  KL is the k3 estimate to the start model. With `--credit.rate inf` and
 `--credit.rule.factor.base 1` the method is GRPO. Metrics: kl, clip_share.
 

@@ -18,8 +18,8 @@ Use if: rewards are sparse and a few unlikely tokens dominate the gradient, as i
 Avoid if: optimizer steps are the bottleneck, because every batch has two passes (see grpo, dapo).
 Reference: Yang et al., Do Not Let Low-Probability Tokens Over-Dominate in RL for LLMs, arXiv:2505.12929. All numbers come from the released scripts
 that use both parts together.
-Departures: A pass without any token is left out; the released code makes its optimizer steps with a gradient of 0. $p_t$ is the probability at
-sampling; the released code computes it again before the update. The released code takes the mean over the tokens of each micro-batch, adds 1e-6 to the
+Departures: A pass without any token is left out; the released code makes the optimizer steps of such a pass, with a gradient of 0. $p_t$ is the probability
+at sampling; the released code computes it again before the update. The released code takes the mean over the tokens of each micro-batch, adds 1e-6 to the
 deviation, and samples at temperature 0.7 (`--temperature 0.7`).
 """
 

@@ -92,7 +92,7 @@ class PredictedChange:
 
     @cached_property
     def reads(self) -> Signal:
-        """The signal of the last layer."""
+        """The signal that contains the reading of the last layer."""
         return Read(reads=LastLayer(self.top, action=True))
 
     @property

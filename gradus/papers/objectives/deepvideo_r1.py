@@ -10,17 +10,17 @@ estimate of grpo. A token whose probability has already grown keeps its gradient
 the gradient is twice the policy gradient; only the gradients of later updates differ from the policy gradient, so each batch is used for two epochs.
 `--objective.policy.form standardised` is the paper's form: it divides rho - mean(rho) by the deviation of rho in the group plus 0.01.
 
-g is the difficulty of a question: the mean reward R of the last 64 groups minus the mean reward of the question's group. If g < -0.1, the question's
-pictures get normal noise; its deviation is 0.5 |g| times the deviation of the pixels. If g > 0.1, the first part of the worked solution follows the
-question: the first share 0.5 g of the words. New answers to the changed question replace the answers of the group. Metrics: perturbed and guided
+The number g is the difficulty of a question: the mean reward R of the last 64 groups minus the mean reward of the question's group. If g < -0.1, the
+question's pictures get normal noise; its deviation is 0.5 |g| times the deviation of the pixels. If g > 0.1, the first part of the worked solution follows
+the question: the first share 0.5 g of the words. New answers to the changed question replace the answers of the group. Metrics: perturbed and guided
 (shares of the groups), fit_error, fit_log_ratio.
 
 Use if: many groups have equal rewards, worked solutions exist, and problems have pictures that noise makes harder.
 Avoid if: sampling twice costs too much, or the policy must stay near the sampling policy, because nothing is clipped (see grpo).
 Reference: Park et al., DeepVideo-R1: Video Reinforcement Fine-Tuning via Difficulty-aware Regressive GRPO, arXiv:2506.07464, sections 3.2 and 3.3. The
 authors' repository (mlvlab/DeepVideoR1) could not be read here.
-Departures: Our own choices are eta = 1, the mean over tokens, two epochs, beta 0.01, the dead zone 0.1, both linear scales and the window of 64
-groups. The standardised form has no gradient if all rho are equal, and a steep gradient near this point. The paper changes videos; here the media are
+Departures: Our own choices are eta = 1, the mean over tokens, two epochs, beta 0.01, the bound 0.1 of |g| (the dead zone), both linear scales and the window
+of 64 groups. The standardised form has no gradient if all rho are equal, and a steep gradient near this point. The paper changes videos; here the media are
 pictures. A question without a picture or a worked solution stays as it is. Both deviations are sample deviations.
 """
 

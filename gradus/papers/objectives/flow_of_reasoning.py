@@ -13,12 +13,12 @@ group. A buffer keeps the 50 best answers of each problem; in half of the draws,
 balance_error, found_better.
 
 Use if: problems are few, many different answers are right, and variety matters.
-Avoid if: one right answer is enough (see grpo), or rewards have no scale on which a ratio makes sense.
+Avoid if: one right answer is enough (see grpo), or ratios of rewards have no meaning.
 Reference: Yu et al., Flow of Reasoning: Training LLMs for Divergent Problem Solving with Minimal Examples, arXiv:2406.05673.
-Departures: An answer of one turn is one action of the paper's state graph. The cap 10 and the reward 0.001 are our choices; the paper's blocks give
-10 times the share of goals. New samples have temperature 1; in the paper half of them have a temperature that falls from 2 to 1, and some actions are
-random. All buffered answers are drawn with equal probabilities; in the released code the probabilities are proportional to the rewards. In the
-released code beta is 2 after half of the epochs, and w is 1.5 for blocks. The paper trains an adapter.
+Departures: An answer of one turn is one action of the paper's state graph. The cap 10 and the reward 0.001 are our choices; for its task with blocks the
+paper rewards the share of reached goals, times 10. New samples have temperature 1; in the paper half of them have a temperature that falls from 2 to 1, and
+some actions are random. All buffered answers are drawn with equal probabilities; in the released code the probabilities are proportional to the rewards. In
+the released code beta is 2 after half of the epochs, and w is 1.5 for blocks. The paper trains an adapter.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from gradus.types.signals import LogProbs, Signal
 
 @dataclass(frozen=True)
 class FlowReward(Combines):
-    """A positive reward: base + weight * min(cap, -1 / log-probability under `player`). base is `success` for a right answer, else `failure`."""
+    """A positive reward: base + weight * min(cap, -1 / log-probability under `player`). The base is `success` for a right answer, else `failure`."""
 
     reward: Reward = Verified()
     success: float = 100.0

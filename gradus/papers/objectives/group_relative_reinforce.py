@@ -7,10 +7,10 @@ Both epsilon are 0.2, and N counts the tokens of the mini-batch. This is the pap
 on log-ratios over any samples, so no importance weight is needed. Metric: masked_share.
 
 The paper's other forms are settings of `--objective.policy.trust`: `.mask` none, two_side or ring; `.weight ratio` (REC-OneSide-IS, with PPO's
-gradient); `.weight advantage` (RED-Weight). Wider bounds (`.low 0.6`, `.high 2`) learn faster. `--objective.policy.ratio SequenceTokenRatio` with
-`--objective.policy.average SequenceMean` masks whole answers; set `.low 3e-4` and `.high 4e-4` for it. Two forms have a penalty in place of the mask (`.mask
-none`): `--objective.near SquaredLogRatio` (OPMD) and `--objective.near Imitation(coefficient=0.1,source=policy)` (AsymRE). The form RED-Drop is `--selection
-BalancedGroups`.
+gradient); `.weight advantage` (RED-Weight). With wider bounds (`.low 0.6`, `.high 2`) the policy learns faster. `--objective.policy.ratio SequenceTokenRatio`
+with `--objective.policy.average SequenceMean` masks whole answers; set `.low 3e-4` and `.high 4e-4` for it. Two forms have a penalty in place of the mask
+(`.mask none`): `--objective.near SquaredLogRatio` (OPMD) and `--objective.near Imitation(coefficient=0.1,source=policy)` (AsymRE). The form RED-Drop is
+`--selection BalancedGroups`.
 
 Use if: samples are stale and the log-probabilities of the sampler are exact enough for a mask, but not for a weight.
 Avoid if: each batch is used for one update, because the mask is then inactive (see reinforce, rloo). If rewards of groups differ much in scale, see grpo.

@@ -19,9 +19,9 @@ Use if: answers are long and verified, and their length should not grow without 
 Avoid if: the batch is used for one update and length is free, because the method is then REINFORCE with a group baseline (see rloo, grpo).
 Reference: Kimi Team, Kimi k1.5: Scaling Reinforcement Learning with LLMs, arXiv:2501.12599, sections 2.3.2 (loss), 2.3.3 (length), 2.3.4 (sampling),
 2.6.2 (partial rollouts). The code is not public.
-Departures: The paper does not give tau and the numbers of answers, updates and parts; these numbers are our choices. Before the weighted drawing, the
-paper orders problems from easy to hard, which needs labels. For this order use stages with rising `--task.level`. Problems that can be guessed are
-not removed, and repeated text is not cut early. A problem without an answer so far gets the mean share of the other problems. The paper also makes
+Departures: The paper does not give tau, nor the numbers of answers, of updates and of parts of an answer; these numbers are our choices. Before the weighted
+drawing, the paper orders problems from easy to hard, which needs labels. For this order use stages with rising `--task.level`. Problems that can be guessed
+are not removed, and repeated text is not cut early. A problem without an answer so far gets the mean share of the other problems. The paper also makes
 the answers of a trained model shorter, in several ways. The stage `Merge` averages the weights of a long and a short model.
 `RightAnswers(shortest=True)` makes data for sft from the shortest right answers. A third way, the paper's further training, is this recipe with a
 smaller `--max_tokens`. DPO on short and long answers is left out.

@@ -61,7 +61,7 @@ class PreserveLikelihood:
     """The loss is `coefficient` times the mean of g_a max(0, log pi_old - log pi) over the tokens of the mini-batch with A >= 0."""
 
     coefficient: float = 0.2
-    gate: Literal["action", "response"] = "action"  # the penalty needs a fall of this text as a whole: of the action, or of the whole answer
+    gate: Literal["action", "response"] = "action"  # the penalty acts only if the log-probability of this whole text falls
     last: float = 1.0  # factor on the penalty of an answer's last action, which contains the final answer
     source: str = "policy"
     wants: ClassVar[tuple[Want, ...]] = (LogProb(),)

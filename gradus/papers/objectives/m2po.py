@@ -41,7 +41,7 @@ from gradus.types.tally import Tally, tally
 
 
 def harmful(log_ratio: Tensor, advantages: Tensor) -> Tensor:
-    """Returns bool [A]: whether the ratio has already moved in the direction in which the advantage pushes it."""
+    """Returns bool [A]: whether the advantage pushes the ratio further away from 1."""
     return log_ratio.detach() * advantages > 0
 
 
@@ -71,7 +71,7 @@ class SecondMoment:
 
     tau: float = 0.04  # bound on the mean squared log-ratio, in nats squared
     separable: ClassVar[bool] = False  # the mask looks at every token of the mini-batch
-    not_ratios: ClassVar[tuple[type, ...]] = (Probability, SequenceRatio)  # with a sequence's ratio, a masked token keeps a gradient through the others
+    not_ratios: ClassVar[tuple[type, ...]] = (Probability, SequenceRatio)  # a masked token of a sequence would keep a gradient through the other tokens
 
     def __post_init__(self) -> None:
         check_ranges(self, tau="(0, inf]")
@@ -113,7 +113,7 @@ class SecondMomentClip:
         return torch.where(held, losses.detach(), losses), {**metrics, "clip_share": tally(held), "second_moment": tally(squares)}
 
 
-_ON = 1 - 1e-6  # a token at T stands on the bound, whatever the rounding
+_ON = 1 - 1e-6  # a token at T counts as on the bound, in spite of rounding
 
 
 m2po = grpo.derive(

@@ -10,9 +10,9 @@ The five changes are as follows. There is no KL term. The loss of a group is div
 the reward minus the group's mean, normalised over the answers of the mini-batch, so it depends on the other groups of the mini-batch. The upper clip
 is 0.28. Groups with equal rewards leave the batch first. G is the number of groups of the mini-batch.
 
-f, v and l are 0 or 1, and s is between 0 and -1. f is 1 if an answer has one closed block of thoughts, and text after it; else the whole reward is 0. v is 1
-if the task's verifier accepts the answer. l is 1 if the problem, the thoughts and the answer are in the same language, after code and formulas are removed. s
-depends on the length: it is 0 up to $l_max - l_cache$ tokens, then it falls linearly to -1 at $l_max$.
+The terms f, v and l are 0 or 1, and s is between 0 and -1. The term f is 1 if an answer has one closed block of thoughts, and text after it; else the whole
+reward is 0. The term v is 1 if the task's verifier accepts the answer. The term l is 1 if the problem, the thoughts and the answer are in the same language,
+after code and formulas are removed. The term s depends on the length: it is 0 up to $l_max - l_cache$ tokens, then it falls linearly to -1 at $l_max$.
 
 Generators never stop. New weights reach the generators in the middle of an answer, so the tokens of one answer come from up to four versions, each
 with its own probability $pi_sampled$. Each batch is cut into two mini-batches. Metric: clip_share.

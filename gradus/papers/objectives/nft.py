@@ -6,8 +6,8 @@
 
 $r_q$ is the share of right answers to question q, within [0.02, 0.98]. The sampling policy $pi_old$ is a mixture of $pi_plus$, the distribution of
 right answers, and $pi_minus$, the distribution of wrong answers. The trained policy pi is the model of $pi_plus$, so the mixture gives a model of
-$pi_minus$ without a further parameter. $max_v$ bounds the value from below at epsilon = 1. The gradient is the gradient of the unbounded expression,
-divided by the bounded value. So a wrong token with R above 1 has the loss 0, and the gradient still lowers R.
+$pi_minus$ without a further parameter. The function $max_v$ bounds the value from below at epsilon = 1. The gradient is the gradient of the unbounded
+expression, divided by the bounded value. So a wrong token with R above 1 has the loss 0, and the gradient still lowers R.
 
 With the odds $r_q / (1 - r_q)$ the expression is 1 - odds (R - 1). Right answers get the advantage 1, and wrong answers get minus the odds. At R = 1 the
 gradient is the gradient of -A log pi. The factor w(q) makes hard questions count more, and A w is the advantage of dr_grpo. With `--credit.weight
@@ -20,8 +20,8 @@ Reference: Chen et al., Bridging Supervised Learning and Reinforcement Learning 
 token form, the weights of questions, the equality with GRPO. The released scripts have 16 answers to each of 512 questions, 16 mini-batches, epsilon 1,
 sums of tokens divided by 1,000, and groups drawn as in DAPO without its penalty for length.
 Departures: The sums are also divided by the number of answers, so a limit on the norm of the gradient acts less often. The expression is computed from
-the odds, which gives the same numbers. The sequence form of the released code, in which R is the product over the answer, is absent. Like the released
-code, this file bounds log R at 10. For large models the code suggests a factor 0.5 on wrong answers (`--credit.negative 0.5`).
+the odds, which gives the same numbers. The released code also has a sequence form, with R as the product over the answer; this form is absent here. Like the
+released code, this file bounds log R at 10. For large models the code suggests a factor 0.5 on wrong answers (`--credit.negative 0.5`).
 """
 
 from __future__ import annotations

@@ -48,8 +48,8 @@ class RandomValuation:
     """The loss is `coefficient` times the mean of (q - y)^2, the Bellman error of the uniformly random policy, with values as log-ratios to the start of the
     update.
 
-    q, with gradient, is rho * (log pi - log pi_old) of the action. y, without gradient, is advantage + rho * mean over the vocabulary of (log pi -
-    log pi_old) at the next action.
+    The value q, with gradient, is rho * (log pi - log pi_old) of the action. The target y, without gradient, is advantage + rho * mean over the vocabulary of
+    (log pi - log pi_old) at the next action.
     """
 
     rho: float = 1.0  # temperature, in units of the reward per nat

@@ -51,8 +51,8 @@ from gradus.types.tally import Tally, tally
 class PathConsistency:
     """The loss is `coefficient` times the mean of (reward to go - beta * log-ratio to go - d)^2, the multi-step soft Bellman error on logits.
 
-    The advantage of an action is its reward to go. The log-ratio compares with `player`. d is beta times a difference: the log-sum-exp of the logits
-    minus the log-sum-exp of `player`'s logits.
+    The advantage of an action is its reward to go. The log-ratio compares with `player`. The number d is beta times a difference: the log-sum-exp of the
+    logits minus the log-sum-exp of `player`'s logits.
     """
 
     beta: float = 0.1  # temperature of the KL, in units of the reward per nat

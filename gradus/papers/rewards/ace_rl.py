@@ -7,7 +7,7 @@
 
 A strong model writes the checklist once, from the stated demands of the instruction (explicit constraints) and from its intent, audience and kind of
 text (implicit constraints). The checklist is stored with the instruction, so it is the same in every epoch. A verifier model gives each constraint
-the grade 0 (not met), 1/2 or 1 (met). l is the length of the answer in words, L the length that the instruction asks for, and delta = 0.1. An answer
+the grade 0 (not met), 1/2 or 1 (met). l is the length of the answer in words, L is the length that the instruction asks for, and delta = 0.1. An answer
 that the sampling limit cuts off has R_len = 0. Apart from this, the method is GRPO with a KL coefficient of 0.001.
 
 One grade for the whole answer, such as 1 to 10, differs less within a group than the mean over a checklist. The shorter the checklist, the larger the

@@ -119,7 +119,7 @@ def shares(answers: Sequence[Trajectory]) -> dict[str, float]:
 
 ci_rl = grpo.derive(
     "ci_rl",
-    "An answer earns the share of allowed facts that it passes on, less the share of disallowed facts.",
+    "An answer earns the share of allowed facts that it passes on, minus the share of disallowed facts that it reveals.",
     family="rewards",
     reward=AllowedLessDisallowed(),
     objective__kl=KL(0.001),

@@ -9,7 +9,7 @@ $o_ij$ is answer j to paraphrase i. sim is BLEU. Each paraphrase is one group. N
 F1 with the stored answer (w = 1: `--reward.accuracy 1`).
 
 The whole sum needs n (n - 1) g^2 comparisons. Here each answer is compared with s answers (`rollouts`, 2) to each of kappa other paraphrases
-(`paraphrases`, 3), all drawn at random. This needs n g kappa s comparisons, and the expected value is the same. An answer is not compared with other
+(`paraphrases`, 3), all drawn at random. This estimate needs n g kappa s comparisons, and its expected value is the same. An answer is not compared with other
 answers to its own paraphrase. One constant answer to all questions would earn the full reward; the KL term prevents this. Metrics: reward/likeness,
 reward/accuracy.
 

@@ -43,7 +43,7 @@ from gradus.types.signals import Signal
 
 @dataclass(frozen=True)
 class ClippedConfidence(Combines):
-    """The clipped confidence of a right answer, and minus the clipped confidence of a wrong answer."""
+    """The reward is the clipped confidence for a right answer, and minus the clipped confidence for a wrong answer."""
 
     reward: Reward = Verified()  # says which answers are right
     low: float = 0.5

@@ -19,7 +19,7 @@ Reference: Zhang et al., DeepTheorem: Advancing LLM Reasoning for Theorem Provin
 arXiv:2505.23754: variants, reward, outcome and the four axes with their weights. The released script (Jiahao004/DeepTheorem) has 64 answers per
 statement, 128 statements per batch, no KL term, and learning rate 1e-6.
 Departures: Our own choices are the balanced batches, the separation of variants, and the dropped groups. Variants come from the generator of the task
-`theorems`, not from a language model. The released parser wants the box inside an answer tag after the thoughts, and gives 0 to repeated
+`theorems`, not from a language model. The released parser requires the box inside an answer tag after the thoughts, and gives 0 to repeated
 instructions, to text almost without blanks, and to very repetitive text.
 """
 
@@ -82,7 +82,7 @@ def one_each(problems: Sequence[Problem]) -> list[Problem]:
 
 @dataclass(frozen=True)
 class AllVariants:
-    """Measures the share of right verdicts (held_out/accuracy), and of theorems whose variants all have a right verdict (held_out/outcome)."""
+    """Measures the share of right verdicts (held_out/accuracy), and the share of theorems with right verdicts on all variants (held_out/outcome)."""
 
     problems: int = 64  # theorems
     patience: int = 0  # the run stops early after this number of evaluations without improvement; 0: it never stops early

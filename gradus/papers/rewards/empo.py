@@ -48,8 +48,8 @@ SLACK = 1e-9
 class ClassShare(Combines):
     """The share of the group's answers that equal the answer, if the entropy of the shares is between `low` and `high`. The right answer is not read."""
 
-    low: float = 0.0  # nats; the entropy must be above it
-    high: float | None = None  # nats; the entropy must be below it; None: ln G
+    low: float = 0.0  # nats; the entropy must be above this bound
+    high: float | None = None  # nats; the entropy must be below this bound; None: ln G
     name: ClassVar[str] = "class_share"
     needs: ClassVar[tuple[Signal, ...]] = ()
     unmarked: ClassVar[bool] = True  # frequent answers may be wrong

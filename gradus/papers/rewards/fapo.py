@@ -23,10 +23,10 @@ overlong answers, and the learning rate 1e-6; the detector has 16 answers at tem
 Departures: Steps are lines (`--reward.parts.flaws.cascade.then.steps.separator`); the released code gives the whole solution to the detector. The
 last whole number of the detector's text is the index; the released code reads the index from a \\boxed{}. An index outside the steps counts as clean;
 in the released code it counts as a flaw. If the detector gives no reply, a right answer has failed; in the released code such an answer counts as
-clean. The recipe for the detector is left out, because no task has solutions with labelled errors; its reward is here. The released code samples each
-batch once, so the further sampling and the selection of dapo are left out. The penalty for length grows over the last fifth of the sampling limit, as
-in dapo; in the released script it grows over the last half. Claims use a scripted detector without errors. The two claims about an effect have two
-updates per batch, because 16 mini-batches would have only 4 answers each.
+clean. The recipe for the detector is left out, because no task has solutions with labelled errors; only the detector's reward is here (`located`). The
+released code samples each batch once, so the further sampling and the selection of dapo are left out. The penalty for length grows over the last fifth of the
+sampling limit, as in dapo; in the released script it grows over the last half. Claims use a scripted detector without errors. The two claims about an effect
+have two updates per batch, because 16 mini-batches would have only 4 answers each.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def located(text: str, first: int, count: int) -> float:
 
 @dataclass(frozen=True)
 class OfReached(Cascade):
-    """A cascade that asks `then` only about the answers with a value of at least `bound` under `first`."""
+    """A cascade: `first` judges all answers, and `then` judges only the answers that have a value of at least `bound` under `first`."""
 
     def sent(self, value: Outcome) -> bool:
         return not isinstance(value, Failed | NotApplicable) and value >= self.bound
@@ -75,8 +75,8 @@ class OfReached(Cascade):
 
 @dataclass(frozen=True)
 class Flaws(Combines):
-    """Minus `penalty` for a right answer with a wrong step, 0 for every other answer. Only right answers reach the detector. Metric: `flawed`, the share
-    of right answers with a wrong step."""
+    """The reward is minus `penalty` for a right answer with a wrong step, and 0 for every other answer. Only right answers reach the detector. Metric:
+    `flawed`, the share of right answers with a wrong step."""
 
     cascade: Cascade = OfReached(JudgedSteps())
     penalty: float = 1.0
@@ -108,7 +108,7 @@ class Flaws(Combines):
 
 fapo = dapo.derive(
     "fapo",
-    "A right answer with a wrong step earns less than a clean answer, so it helps a weak policy and is unlearned later.",
+    "A right answer with a wrong step earns less than a clean answer, so it helps a weak policy and becomes rare later.",
     family="rewards",
     reward=dapo.reward + Flaws(),
     rollout=Auto(),

@@ -8,10 +8,10 @@
 l is the number of tokens, at most L, the limit of an answer. For right answers v falls from 1.0 to 0.5, so a short right answer is best. For wrong answers v
 rises from -1.0 to -0.5, so a short wrong answer is worst. The form is one `<think>` part, then one
 `\\boxed{letter}`. c is the share of repeated n-grams of words (n = 4). An n-gram is repeated if it occurred earlier in the answer. The loss is
-divided by a constant length, the advantage is not divided by the deviation, and no KL term remains.
+divided by a constant length, the advantage is not divided by the deviation, and there is no KL term.
 
 Only adapters are trained. An adapter is a change of rank r = 256 with the scale alpha / sqrt(r) (rank-stabilised LoRA). The norm of each row of the weight is
-a trained magnitude m (DoRA). At the start B is 0 and m the norm of W, so W' = W. The first stage is supervised: `sft` with the
+a trained magnitude m (DoRA). At the start, B is 0 and m is the norm of W, so W' = W. The first stage is supervised: `sft` with the
 same adapter (`--players.policy.model ...`). Metrics: reward/length, reward/form, reward/repetition.
 
 Use if: a large model is adapted on one machine, and its answers grow or repeat under a plain reward.

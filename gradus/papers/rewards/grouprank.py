@@ -7,7 +7,7 @@
     A_i = (R_i - mean(R)) / (std(R))
 
 A query comes with g documents. The answer gives a score $s_d$ from 0 to 10 to every document d. The documents are sorted by score; equal scores keep
-the given order. $y_d$ is the label of document d, $y_p$ the label at place p, and $y^*$ the labels in descending order. A document is positive if its
+the given order. $y_d$ is the label of document d, $y_p$ is the label at place p, and $y^*$ are the labels in descending order. A document is positive if its
 label is above 0. Without positives, recall and NDCG are 0.
 
 At test time the candidates of a query are cut into groups, each group is scored alone, and all scores are sorted together (`merged`). So a score of 7
@@ -65,12 +65,12 @@ def scores_of(completion: str) -> list[tuple[str, float]]:
 
 
 def ranked(scores: Mapping[str, float], order: Sequence[str]) -> list[str]:
-    """Returns the documents from the highest score on. Equal scores keep their `order`."""
+    """Returns the documents in descending order of their scores. Documents with equal scores keep their `order`."""
     return sorted(order, key=lambda name: -scores[name])
 
 
 def merged(groups: Sequence[Mapping[str, float]], order: Sequence[str]) -> list[str]:
-    """Returns all documents of independently scored groups from the highest score on. Documents with equal scores keep their `order`, which is the
+    """Returns all documents of independently scored groups in descending order of their scores. Documents with equal scores keep their `order`, which is the
     retriever's order."""
     return ranked({name: score for group in groups for name, score in group.items()}, order)
 

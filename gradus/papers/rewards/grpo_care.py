@@ -15,8 +15,8 @@ bonus; `chance`, the mean of c; with `check_by` also `consistency`, the share of
 Use if: answers come after reasoning, and right answers often do not follow from it.
 Avoid if: the reasoning does not determine the answer, or the reference finds every right answer likely, so that all right answers get the bonus (see grpo).
 Reference: Chen et al., GRPO-CARE: Consistency-Aware Reinforcement Learning for Multimodal Reasoning, arXiv:2506.16141, section 4: bonus, reference,
-no KL. The released trainer (TencentARC/GRPO-CARE) has the clamp before the mean, the margin, and 0.995 every 10 steps. It also has the sample deviation plus
-1e-4, the mean over the tokens of each answer, one update per batch, and a largest gradient norm of 5.
+no KL. The released trainer (TencentARC/GRPO-CARE) has the clamp before the mean, the margin, and 0.995 every 10 steps. The trainer also has the sample
+deviation plus 1e-4, the mean over the tokens of each answer, one update per batch, and a largest gradient norm of 5.
 Departures: The deviation has no epsilon. The tokens of the answer do not include the end token. The released code finds the answer by its tags, and
 leaves out the last tokens, which are the closing tag. The terms for format and length of the released code are left out (add `Tags`). `ReadsShapes`,
 the consistency check of the task `shapes`, is our own choice.
@@ -89,7 +89,7 @@ class Consistent(Combines):
     """Adds a bonus to `reward` for accurate answers that fit their reasoning: their probability under `player` is at least the mean over accurate
     answers minus `margin`.
 
-    The probability is that of the final answer after the reasoning.
+    The probability means the probability of the final answer after the reasoning.
     """
 
     reward: Reward = Verified()

@@ -5,7 +5,7 @@
     "criterion" j "counts if" 1/G sum_i m_(i,j) <= 0.75
     "a group counts if" mean(r) <= 0.75
 
-A prompt is a medical consultation that ends with a turn of the patient. The rubric of a prompt has criteria with whole weights w from -10 to 10; a
+A prompt is a medical consultation that ends with a turn of the patient. The rubric of a prompt has criteria with integer weights w from -10 to 10; a
 negative weight names a fault. A judge decides for each criterion whether the answer meets it (m = 1) or not. A model writes the rubric, with similar
 cases and similar criteria in its prompt: `retrieved` finds them by the cosine of TF-IDF vectors. A criterion that most answers meet no longer
 separates answers, so it is left out. If no criterion is left, all criteria count. A prompt whose mean score is too high is dropped. The filters use
@@ -19,8 +19,8 @@ released code (pidneuralode/ORBIT) has 8 answers to each of 64 problems, one upd
 unconfirmed.
 Departures: The released score has no limits, so faults can make it negative; here it lies between 0 and 1, as in HealthBench. The released
 configuration trains as dapo does: upper clip 0.28, mean over tokens, further sampling, and a penalty for overlong answers. The configuration does not
-compute the filters. Here all other settings are those of GRPO. The KL coefficient 0.04 of GRPO is our choice. The filters use the answers of the
-step's own group. In the paper they use eight extra answers before each of two parts of the training. A group with the mean 0 is kept, but has no
+compute the filters. Here all other settings are as in GRPO. The KL coefficient 0.04 of GRPO is our choice. The filters use the answers of the
+step's own group. In the paper, the filters use eight extra answers before each of two parts of the training. A group with the mean 0 is kept, but has no
 gradient. The bounds 0.75, three retrieved texts and TF-IDF in place of embeddings are our choices. The model that writes rubrics, the reranking and
 the simulated consultations are not part of the recipe; no task has consultations, so the claims use the constraints of the task instructions, with a
 scripted judge.
@@ -45,7 +45,7 @@ from gradus.types.ranges import check_ranges
 def retrieved(query: str, base: Sequence[str], count: int = 3) -> list[int]:
     """Returns the indices of the `count` texts with the largest cosine of TF-IDF vectors to the query. Equal texts stay in their order.
 
-    The weight of a word is its count times log(N / n), with n of the N texts that contain the word.
+    The weight of a word is its count times log(N / n), where n of the N texts contain the word.
 
     >>> retrieved("fever and cough", ["asks how long the fever lasts", "names the dose", "asks about a cough with fever"], 2)
     [2, 0]
@@ -87,7 +87,7 @@ class UnmasteredChecklist(Checklist):
 
 infimed_orbit = grpo.derive(
     "infimed_orbit",
-    "A rubric for each prompt, with faults as negative criteria; criteria and prompts that the policy masters are filtered out.",
+    "Each prompt has a rubric, with faults as negative criteria; criteria and prompts that the policy masters are filtered out.",
     family="rewards",
     reward=UnmasteredChecklist(),
     selection=MeanReward(0.0, 0.75),

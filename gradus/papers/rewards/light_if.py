@@ -7,7 +7,7 @@
 
 Instructions have several constraints that programs check. The paper sorts the prompts by the start model into pass, easy and hard. For pass prompts,
 the paper keeps traces that restate the constraints before the draft and check them after the draft. The model learns these traces by Entropy-SFT
-(light_if_sft). Then RL (TEA-RL) trains on easy and hard prompts. H is the entropy of the policy at a token, and p the probability of the token. If A
+(light_if_sft). Then RL (TEA-RL) trains on easy and hard prompts. H is the entropy of the policy at a token, and p is the probability of the token. If A
 > 0, w is large at likely tokens; if A < 0, w is large at unlikely tokens. Without the term, the entropy would fall most at these tokens. The ratio is
 clipped at 0 and 2, and the loss is constant above ratio 10 if A < 0. A batch is used for four updates.
 
@@ -20,11 +20,10 @@ arXiv:2508.03178: dense reward, TEA-RL. The released code (Qihoo360/Light-IF) ha
 ceiling 10, groups of 8, four updates per batch (128 problems, 32 per update) and the learning rate 5e-6.
 Departures: The released weight uses cov = (A - mean A)(log p - mean log p) in place of A log p. The term mean log p cancels in the softmax. The term
 mean A, over the tokens of a micro-batch, is left out; it is 0 if all answers are equally long. p is the probability under the policy at the start of
-the update, and the weight has no gradient; the released weight has a gradient. The coefficient c = 0.001 is our own choice. The released function has
-1, but the released trainer does not call this function, and the scripts have no other entropy term. The bonus 0.5 is our choice. The released code
-has three separate scores: one per constraint, one for all constraints together, and one for the length of the thinking. The last score grows to twice
-the other scores at 8192 tokens. The score of the length is left out. The released loss is a mean over tokens. No target entropy was found in the
-code.
+the update, and the weight has no gradient; the released weight has a gradient. The coefficient c = 0.001 is our own choice. In the released function c is 1,
+but the released trainer does not call this function, and the scripts have no other entropy term. The bonus 0.5 is our choice. The released code has three
+separate scores: one per constraint, one for all constraints together, and one for the length of the thinking. The last score grows to twice the other scores
+at 8192 tokens. The score of the length is left out. The released loss is a mean over tokens. No target entropy was found in the code.
 """
 
 from __future__ import annotations
@@ -76,7 +75,9 @@ class DenseInstruction(Combines):
 
 
 def entropy_weights(logprobs: Tensor, advantages: Tensor, trajectory: Tensor, *, scale: float, most: float) -> Tensor:
-    """Returns min(scale * softmax over the actions of each trajectory of A log p, most), float [A]. `trajectory` [A]: the number of each action's trajectory."""
+    """Returns min(scale * softmax(A log p), most), float [A], with the softmax over the actions of each trajectory. `trajectory` [A]: the number of each
+    action's trajectory.
+    """
     scores = (advantages * logprobs).double()
     count = int(trajectory.max()) + 1 if len(trajectory) else 0
     top = torch.full((count,), -torch.inf, dtype=scores.dtype, device=scores.device).scatter_reduce(0, trajectory, scores, "amax")

@@ -1,10 +1,10 @@
-"""Entropy-SFT: the cold start of light_if. Imitation of traces only at the tokens that are hardest for the policy, so its entropy stays high.
+"""Entropy-SFT: the cold start of light_if. The policy imitates traces only at the hardest tokens, so its entropy stays high.
 
     delta_t = -log pi(y_t) - 0.8 H_t
     loss = 1/(|S|) sum_(t in S) -log pi(y_t)
 
-S has the largest 80 % of the delta of a mini-batch, at least one token. H is the entropy of the policy at the token. The other tokens have no loss,
-so tokens that the policy already knows do not become sharper. The entropy itself has no gradient.
+S contains the 80 % of a mini-batch's tokens with the largest delta, at least one token. H is the entropy of the policy at the token. The other tokens have no
+loss, so tokens that the policy already knows do not become sharper. The entropy itself has no gradient.
 
 Use if: imitation precedes RL, and the policy must keep its entropy for RL.
 Avoid if: no RL follows (see sft).
@@ -43,7 +43,7 @@ def hardest(logprobs: Tensor, entropies: Tensor, *, share: float, coefficient: f
 
 @dataclass(frozen=True)
 class HardImitation:
-    """Maximum likelihood of the hardest actions of a source's mini-batch (see `hardest`). Metric: chosen_entropy, the entropy at these actions."""
+    """The maximum-likelihood loss on the hardest actions of a source's mini-batch (see `hardest`). Metric: chosen_entropy, the entropy at these actions."""
 
     share: float = 0.8
     coefficient: float = 0.8  # weight of the entropy in the choice of the tokens
@@ -64,7 +64,7 @@ class HardImitation:
 
 light_if_sft = sft.derive(
     "light_if_sft",
-    "Imitation only of the tokens that are hardest for the policy, so that its entropy stays high before RL.",
+    "The policy imitates only the tokens that are hardest for it, so its entropy stays high before RL.",
     family="rewards",
     objective__imitation=HardImitation(),
     study=HeldOut(entropy=True),

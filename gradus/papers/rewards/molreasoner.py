@@ -22,8 +22,8 @@ Reference: Zhao et al., MolReasoner: Toward Effective and Interpretable Reasonin
 Departures: The released code takes fingerprints (MACCS, paths, Morgan of radius 2) from RDKit, and fragments and groups from the package EFGs. The
 task `molecules` has chains of atoms instead. The fingerprints of the task are paths of up to 2 atoms, paths of all lengths, and neighbourhoods of
 radius 2. The fragments are pieces between carbon and other atoms, and the groups depend on the place. METEOR is left out, because it needs a
-dictionary of synonyms. Captions are compared by words; the released code compares sub-word tokens, and word stems for ROUGE. A task whose verifier
-compares no molecules gives only its verdict.
+dictionary of synonyms. Captions are compared by words; the released code compares sub-word tokens, and word stems for ROUGE. If the verifier of a task
+compares no molecules, the reward is the verdict.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class MoleculeReward(Combines):
 
 molreasoner = grpo.derive(
     "molreasoner",
-    "Text to molecule: a floor for valid molecules, graded likeness of structures, and the most for the right one.",
+    "Text to molecule: a floor for valid molecules, graded likeness of structures, and the largest reward for the right molecule.",
     family="rewards",
     reward=MoleculeReward(),
     objective__kl__coefficient=0.001,

@@ -66,7 +66,7 @@ FIELDS = {
     "refine": ("analysis", "criteria"),
     "merge": ("rubrics",),
 }
-"""Template -> the fields that it must have."""
+"""The fields that each template must contain."""
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def jaccard(one: Sequence[str], other: Sequence[str]) -> float:
 
 
 def argued(parts: Sequence[tuple[str, Sequence[str]]], *, least: int, copy: float) -> int:
-    """Returns the number of different roles with a part of at least `least` words whose overlap with every earlier such part is below `copy`."""
+    """Returns the number of different roles with a real argument: it has at least `least` words, and less overlap than `copy` with every earlier argument."""
     kept: dict[str, Sequence[str]] = {}
     for role, words in parts:
         if len(words) >= least and role not in kept and all(jaccard(words, other) < copy for other in kept.values()):
@@ -92,7 +92,7 @@ class Diverse(Combines):
     reward: Reward = Verified()
     weight: float = 0.2  # lambda
     form: float = 0.1
-    most: int = 4  # n_max: more roles earn no more
+    most: int = 4  # n_max: further roles earn nothing
     least: int = 10  # words of a part that counts
     copy: float = 0.8  # a part with at least this overlap is a copy of an earlier part
     name: ClassVar[str] = "diverse"
@@ -128,7 +128,7 @@ class Diverse(Combines):
 
 @dataclass(frozen=True)
 class AgreedChains:
-    """Makes demonstrations: answers with at least `roles` roles whose final answer is the answer of the majority of their group. No label is read."""
+    """Makes demonstrations from the answers with at least `roles` roles, if the final answer is the majority answer of the group. No label is read."""
 
     roles: int = 2
     least: int = 10  # words of a part that counts

@@ -53,8 +53,8 @@ def backward_transfer(scores: Sequence[Sequence[float]]) -> float:
 
 
 def order(transfers: Sequence[Sequence[float]]) -> list[int]:
-    """Ranks tasks. Row k of `transfers` [K, K] has the change on every task after training on task k. The score of a task is the sum of its effects
-    on all other tasks and of their effects on this task. The task with the largest score comes first.
+    """Ranks tasks. Row k of `transfers` [K, K] has the change on every task after training on task k. The score of a task is a sum over all other tasks: the
+    effect of the task on them, plus their effect on the task. The task with the largest score comes first.
     """
     found = np.asarray(transfers, np.float64)
     off = found - np.diag(np.diag(found))

@@ -91,7 +91,7 @@ class OptimisedAndDegraded:
         return getattr(self.rollout, "test", self.rollout)
 
     def judges(self, task: Task) -> bool:
-        """Returns False, because the three answers have their rewards."""
+        """Returns False, because the three answers already have rewards."""
         return False
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:

@@ -6,7 +6,7 @@
     loss = mean over tokens of -min(rho A, clip(rho, 1 - 0.2, 1 + 0.2) A)
     loss_prm = mean over answers of BCE(sigmoid(sum_t r_(i,t)), o_i)
 
-$y_i$ is answer i of a group of G and $o_i$ its outcome. The process reward $r_(i,t)$ compares the process model $pi_prm$, before the step's update,
+$y_i$ is answer i of a group of G, and $o_i$ is its outcome. The process reward $r_(i,t)$ compares the process model $pi_prm$, before the step's update,
 with the reference; beta is 0.05. For the advantage all r are first divided by the largest $|sum_(s >= t) r_s|$ of the batch. For both parts of the
 advantage the baseline is the mean of the other answers of the group; c is the field `process_coef`, here 1. The sum of both parts is whitened over
 the batch. The process model learns by the cross-entropy BCE between the sigmoid of its summed rewards (without the division above) and the outcome.
@@ -117,7 +117,7 @@ class Outcome:
     beta: float = 0.05
     reference: str = "reference"
     source: str = "policy"
-    separable: ClassVar[bool] = False  # couples the tokens of an answer
+    separable: ClassVar[bool] = False  # the loss depends on all tokens of an answer together
     wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
 
     def __post_init__(self) -> None:

@@ -17,8 +17,8 @@ Reference: Gao et al., On Designing Effective RL Reward at Training Time for LLM
 Departures: No code of the authors was read. Our catalogue gives this form of $d_K$. As we remember it, the paper drops the score of the last step, because s
 replaces this score; `--reward.last dropped` has this form: $d_(K-1) = q_(K-1)$ and $d_K = 0$. The sum is $q_1$ in both forms. The values alpha 0.02 and eta
 0.5 are not confirmed. With `eta` None, eta is the mean score of the batch's steps. The arm with one score of the whole solution is left out. The default
-judge of steps is a rule: a step with a true equation scores 0.9, any other equation 0.1. With this rule a repeated true equation is a hack. For a
-trained judge, set `--reward.scorer LearnedScores --players.prm.model FOLDER` (a run of process_reward_model).
+judge of steps is a rule: a step with a true equation scores 0.9, and a step with any other equation scores 0.1. With this rule a repeated true equation is a
+hack. For a trained judge, set `--reward.scorer LearnedScores --players.prm.model FOLDER` (a run of process_reward_model).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class StepScorer(Protocol):
     def needs(self) -> tuple[Signal, ...]: ...
 
     def scores(self, trajectory: Trajectory, signals: Signals, world: World) -> tuple[np.ndarray, np.ndarray]:
-        """Returns (the score of every step [K], the action that ends it [K])."""
+        """Returns (the score of every step [K], the last action of every step [K])."""
         ...
 
 

@@ -5,7 +5,7 @@
     A_i = (R_i - mean(R)) / (std(R))
 
 An answer is `<reasoning>...</reasoning><answer>query</answer>`. $r_exec$ is 1 if query and reference have the same result; $r_syntax$ is 1 if the
-query runs. S is the set of tables and columns in a query, and B the set of pairs of neighbouring tokens; a star marks the reference. The judge grades
+query runs. S is the set of tables and columns in a query, and B is the set of pairs of neighbouring tokens; a star marks the reference. The judge grades
 the logic of a wrong query from 0 to 1, and is asked about wrong queries only; a right query has $r_judge$ = 1. $r_form$ is 1 if both tags occur once
 in this order. A wrong query earns at most 6, and a right query at least 6, so a right query is never worse than a wrong query. There is no supervised
 stage before the RL. The KL weight is 0.001, and a group has 6 answers.
@@ -19,8 +19,8 @@ Reference: Pourreza et al., Reasoning-SQL: Reinforcement Learning with SQL Tailo
 arXiv:2503.23157: the six rewards and GRPO without a supervised stage. No code of the authors was found.
 Departures: The weights are our choices; the result of a query counts more than all other rewards together. The paper's judge is a large model with
 its own rubrics; here the player `judge` gives points from 0 to 10 (`WrittenPoints`), and `ClauseJudge` is a scripted judge with the same task. Names
-count as used if they occur as tokens of the query, even inside a text. The schema filter is left out. A task whose verifier runs no queries gives
-only its verdict.
+count as used if they occur as tokens of the query, even inside a string. The schema filter is left out. If the verifier of a task runs no queries, the reward
+is the verdict.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class QueryReward(Combines):
 
 reasoning_sql = grpo.derive(
     "reasoning_sql",
-    "Queries with partial rewards for the items used, n-grams, syntax, the judged logic and the form.",
+    "Queries get partial rewards for their tables and columns, n-grams, syntax, logic and form.",
     family="rewards",
     reward=QueryReward(),
     objective__kl__coefficient=0.001,

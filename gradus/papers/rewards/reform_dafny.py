@@ -6,10 +6,10 @@ reference.
     "as strong:" P => P' and P wedge Q' => Q
     A_i = (R_i - mean(R)) / (std(R))
 
-The input is code without specifications. The output is the same code with specifications: demands on callers, and promises. The reference has the
-demands P and the promises Q, and the output has P' and Q'. So an output may not demand more than the reference, and may not promise less. A stronger
-promise is allowed if the code keeps it. These outputs are cheats: a promise "true" or "false", only promises that are true for every result, no
-promise, and new assumptions. Without the check of strength (`--reward.strong 0 --reward.verified 0.8`), weak specifications earn the full reward.
+The input is code without specifications. The output is the same code with specifications: demands on callers (preconditions), and promises (postconditions).
+The reference has the demands P and the promises Q, and the output has P' and Q'. So an output may not demand more than the reference, and may not promise
+less. A stronger promise is allowed if the code keeps it. These outputs are cheats: a promise "true" or "false", only promises that are true for every result,
+no promise, and new assumptions. Without the check of strength (`--reward.strong 0 --reward.verified 0.8`), weak specifications earn the full reward.
 Apart from this, the method is GRPO with a KL weight of 0.001 and an entropy bonus of 0.01. Metrics: reward/verified_code, reward/strong (the rate of
 superior specifications), reward/ensures (promises per answer).
 
@@ -46,7 +46,7 @@ from gradus.types.signals import Signal
 
 @dataclass(frozen=True)
 class Staged(Combines):
-    """The reward by stages: errors, then compiled code, verified code, and a strong specification. A task without a checker gives only its verdict."""
+    """The reward by stages: errors, then compiled code, verified code, and a strong specification. If a task has no checker, the reward is the verdict."""
 
     error: float = 0.01
     compiles: float = 0.2

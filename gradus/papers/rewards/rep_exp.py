@@ -6,10 +6,10 @@
     A_i = (R_i - mean(R)) / (std(R))
 
 A frozen copy of the start model reads reply i. A sparse random matrix (a new matrix at each step) projects the mean of the last hidden layer over the
-tokens of the reply to `dim` numbers. The feature $h_i$ is this projection minus its mean over the group. The sum in Sigma is over the group, lambda
-is the ridge, and I is the unit matrix. The bonus $b_i$ is the leverage, in [0, 1). beta is 0.01, and $correct_i$ the verdict. Apart from this, the
-method is GRPO on R, without KL, with a mean over all tokens and four updates per batch. If a group has no right reply, none of its replies gets a
-bonus. In other groups wrong replies get a bonus too.
+tokens of the reply to `dim` numbers. The feature $h_i$ is this projection minus its mean over the group. The sum in Sigma is over the group, lambda is the
+ridge, and I is the identity matrix. The bonus $b_i$ is the leverage, in [0, 1). beta is 0.01, and $correct_i$ is the verdict. Apart from this, the method is
+GRPO on R, without KL, with a mean over all tokens and four updates per batch. If a group has no right reply, none of its replies gets a bonus. In other
+groups wrong replies get a bonus too.
 
 With the option `leave_one_out` the bonus is $h_i^T (Sigma - h_i h_i^T)^-1 h_i = b_i / (1 - b_i)$. At test time the same score picks a few different
 replies for a verifier (`DiverseOf`, algorithm 1). The search starts with one reply and sets $Sigma = I + h h^T$ with the feature h of this reply.
@@ -28,9 +28,9 @@ bonus if all replies are wrong. The scripts of the released code (verl, recipe/r
 updates (1024 prompts in mini-batches of 256). The released matrix comes from scikit-learn's SparseRandomProjection: density 1 / sqrt(width), entries
 +-sqrt(sqrt(width) / dim).
 Departures: The random key of the step determines the matrix. The paper draws the first reply at random; here the first reply is the first of the
-pool, because all replies of the pool have the same distribution. A trajectory of several contexts has the mean over all its tokens. The paper's bonus
-on single tokens while sampling (section 4.2) is left out. The defaults of the released code are leave-one-out, 512 dimensions and beta 1; its scripts
-override all three. The released code can also keep Sigma across steps and divide bonuses by their deviation; both are off in its runs.
+pool, because all replies of the pool have the same distribution. The feature of a trajectory with several contexts is the mean over all its tokens. The
+paper's bonus on single tokens while sampling (section 4.2) is left out. The defaults of the released code are leave-one-out, 512 dimensions and beta 1; its
+scripts override all three. The released code can also keep Sigma across steps and divide bonuses by their deviation; both are off in its runs.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ class DiverseOf:
 
 rep_exp = grpo.derive(
     "rep_exp",
-    "A reply whose hidden states differ from those of the group gets a bonus if some reply is right; the same score picks replies at test time.",
+    "In groups with a right reply, a reply with unusual hidden states gets a bonus; the same score picks replies at test time.",
     family="rewards",
     reward=Exploring(),
     objective__policy__average=TokenMean(),

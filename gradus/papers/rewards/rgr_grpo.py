@@ -18,9 +18,9 @@ Use if: questions have criteria that can be checked one by one, and the policy c
 Avoid if: a list of missing criteria does not help the policy (look at `refined/kept`), or worked solutions exist (see luffy).
 Reference: Bi et al., Reward and Guidance through Rubrics: Promoting Exploration to Improve Multi-Domain Reasoning, arXiv:2511.12344: rubric rewards,
 refinement of the best answer by its missing criteria, the mixed policy with shaping. No public code was found.
-Departures: Our own choices are gamma = 0.1, one refinement for 7 answers, the choice among equally good answers, the loss of refinements without a
-gain, two updates per batch and the missing KL term. Criteria of facts and steps are treated alike. A prompt with guidance that fills more than half
-of the context gives no refinement. The claims use the constraints of the task instructions, with a scripted judge.
+Departures: Our own choices are gamma = 0.1, one refinement for 7 answers, the choice among equally good answers, the removal of refinements without a gain,
+two updates per batch and the missing KL term. Criteria of facts and steps are treated alike. A prompt with guidance that fills more than half of the context
+gives no refinement. The claims use the constraints of the task instructions, with a scripted judge.
 """
 
 from __future__ import annotations

@@ -9,9 +9,8 @@ answer.
 
 The policy samples k = 8 answers to each question, and $c_q$ of them are right. Pairs are made from the sampled answers and from the refusal. A question
 without a right sample has only the pair of a refusal and a wrong answer. Without labels (`labelled` false), the most frequent answer beats the refusal if at
-least half of the samples have this answer; otherwise the refusal beats the answer. Acc is the share of right answers, Truth the share of
-right answers and refusals, and Rate the share of answered questions. Rely is low for a policy that refuses all questions, and for a policy that
-guesses.
+least half of the samples have this answer; otherwise the refusal beats the answer. Acc is the share of right answers, Truth is the share of right answers and
+refusals, and Rate is the share of answered questions. Rely is low for a policy that refuses all questions, and for a policy that guesses.
 
 Stages: `begin` imitates solutions; a refusal replaces 5 % of them, so that the policy sometimes refuses. `sample` makes the pairs and learns nothing.
 `judge` trains the reward model, a copy of the policy with a value head. `policy` is PPO with the fixed reward model. Metrics: judge/pair_accuracy,
@@ -147,7 +146,7 @@ starting = sft.derive("rlkf_start", "Imitation of solutions, some of which are r
 
 rlkf = ppo.derive(
     "rlkf",
-    "A reward model learns from the policy's own knowledge that right beats refused and refused beats wrong; PPO follows.",
+    "A reward model learns that a right answer beats a refusal, and that a refusal beats a wrong answer; then PPO trains the policy.",
     family="rewards",
     reward=RewardModel("judge"),
     credit__coefficient=0.1,

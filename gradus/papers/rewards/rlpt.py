@@ -1,4 +1,4 @@
-"""RLPT: reinforcement learning on plain text. The policy thinks, and then predicts a segment of a document. A judge compares it with the true text.
+"""RLPT: reinforcement learning on plain text. The policy thinks, and then predicts a segment of a document. The judge knows the true text.
 
 The segment is the next segment of the document, or a hidden segment.
 
@@ -76,8 +76,8 @@ def prefix_likeness(said: str, reference: str, *, strict: bool = False) -> float
 
 @dataclass(frozen=True)
 class Prefixed(Combines):
-    """1 if the prediction has at least the likeness `least` to a prefix of the problem's `reference`, else 0. A problem without a reference gets the task's
-    verdict as its reward."""
+    """The reward is 1 if the prediction has at least the likeness `least` to a prefix of the problem's `reference`, and otherwise 0. A problem without a
+    reference gets the task's verdict as its reward."""
 
     least: float = 0.9
     of: str = "final"  # the part of a completion that is the prediction, as in `Overlap`

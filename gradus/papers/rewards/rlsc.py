@@ -11,8 +11,8 @@ There is no baseline, no KL term and no verdict; only the evaluation reads verdi
 $pi_old(y_i | x)$.
 
 Use if: answers are short, the model's likeliest answer is usually right, and there are no labels and no verifier.
-Avoid if: the likeliest answer is often wrong, because it then takes over, or answers are long. In long answers the product is far below alpha, and
-the loss is the plain likelihood of the policy's own samples; `--reward.form mean` replaces the product by the geometric mean of the tokens.
+Avoid if: the likeliest answer is often wrong, because this answer then displaces all others, or answers are long. In long answers the product is far below
+alpha, and the loss is the plain likelihood of the policy's own samples; `--reward.form mean` replaces the product by the geometric mean of the tokens.
 Reference: Li et al., Confidence Is All You Need: Few-Shot RL Fine-Tuning of Language Models, arXiv:2506.06395, section 2: F, its gradient, the losses
 without and with alpha, 16 samples, temperature 0.5, alpha 0.1, AdamW with rate 1e-5, 10 or 20 steps. No code of the authors was found.
 Departures: The form "mean" is our own choice. Probabilities are computed at the sampling temperature. The log-probability in the loss is the sum over

@@ -91,7 +91,7 @@ class WithVerification:
 
     rollout: Rollout = Auto()
     share: float = 0.5  # largest share of verification groups among all groups; 0: none
-    steps: int = 2  # the buffer has the answers of the last `steps` steps, this one included
+    steps: int = 2  # the buffer has the answers of the last `steps` steps, including the present step
     warmup: int = 0  # steps without verification at the start of the run
     template: str = TEMPLATE
     plays: ClassVar[str] = "answers"

@@ -6,7 +6,7 @@
     loss_E = mean over texts of -1/|P(i)| sum_(p in P(i)) log (exp(cos_(i p) / tau)) / (sum_(j != i) exp(cos_(i j) / tau))
 
 e is the explanation, that is the text before the final answer, and $e_ref$ is the explanation of the worked solution. m is the mean of the last
-hidden states of a window of the text, and E the embedding of a frozen, small encoder. The term "right" is the verdict; the term "form" is 1 if the
+hidden states of a window of the text, and E is the embedding of a frozen, small encoder. The term "right" is the verdict; the term "form" is 1 if the
 answer has exactly one "=". An explanation in other words than the reference keeps its reward; an explanation with the words of the reference but
 other facts loses it. Apart from this, the method is GRPO; the KL term to the fine-tuned model works against texts that only please the encoder.
 
@@ -20,7 +20,7 @@ Avoid if: no references exist, or a verifier can check the explanation (see post
 Reference: Pappone et al., Shaping Explanations: Semantic Reward Modeling with Encoder-Only Transformers for GRPO, arXiv:2509.13081, abstract: cosine
 of small-encoder embeddings, further rewards for correctness and form, continued pre-training and fine-tuning before GRPO.
 Departures: No code was found, and only abstract and summaries were read. The weights, the clip at 0, windows of 256 tokens and the stage `encoder`
-with its loss are our choices; the paper takes a ready encoder-only model. Here the encoder is a copy of the policy, whose attention is causal. The
+with its loss are our choices; the paper takes a ready encoder-only model. Here the encoder is a copy of the policy, so its attention is causal. The
 contrastive loss comes from Khosla et al., arXiv:2004.11362. The KL coefficient and the clip are as in grpo.
 """
 

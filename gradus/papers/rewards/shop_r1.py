@@ -7,9 +7,9 @@
 
 An answer is a JSON object with a rationale and an action: click (a name), type_and_submit (a name and a text) or terminate. At each token the KL from
 the uniform distribution to the policy's distribution is computed, in nats. S is the mean of this KL over the N tokens of the rationale; alpha is
-0.005. With the right type, a click earns 0.2 for having a name, and 1000 rouge for the name; a submission earns 0.1 for having a name, 0.1 for having
-a text, 0.1 rouge for the name, and 1000 rouge for the text. rouge is the ROUGE-L with the true value; a value below 0.75 counts as 0. With the factor
-1000, long values earn more than easy actions such as terminate, which earns 0.3. The large scale does no harm, because advantages are divided by the
+0.005. With the right type, a click earns 0.2 for having a name, and 1000 times rouge for the name. A submission earns 0.1 for having a name, 0.1 for having a
+text, 0.1 times rouge for the name, and 1000 times rouge for the text. rouge is the ROUGE-L with the true value; a value below 0.75 counts as 0. With the
+factor 1000, long values earn more than easy actions such as terminate, which earns 0.3. The large scale does no harm, because advantages are divided by the
 deviation. Apart from this, the method is GRPO with a KL weight of 0.001 and temperature 0.6.
 
 If one answer of a group has an exact value, this value alone decides the advantages of the group; the small terms matter only in the other groups. The flat
@@ -51,7 +51,7 @@ TYPES = ("click", "type_and_submit", "terminate")
 
 @dataclass(frozen=True)
 class Peaked(Want):
-    """KL(p || uniform) = log V - entropy of p, in nats. It is 0 if p is uniform. [A]"""
+    """KL(p || uniform) = log V - entropy of p, in nats. The value is 0 if p is uniform. [A]"""
 
     opens: ClassVar[frozenset[str]] = frozenset({"logits"})
 
@@ -66,7 +66,7 @@ def peaked(logits: Tensor) -> Tensor:
 
 
 def action_of(completion: str) -> Mapping[str, Any] | None:
-    """Returns the action of the JSON object of a completion; None if the object lacks a rationale, or an action of a known type."""
+    """Returns the action in a completion's JSON object; None if the object has no rationale, or no action of a known type."""
     try:
         found = json.loads(completion[completion.index("{") : completion.rindex("}") + 1])
     except (ValueError, RecursionError):
@@ -140,7 +140,7 @@ class ShopperReward(Combines):
 
 shop_r1 = grpo.derive(
     "shop_r1",
-    "A shopper's next action: certainty rewards the rationale, and a hierarchy from type to values rewards the action.",
+    "A shopper's next action: the rationale is rewarded for its certainty, and the action for its type and its values.",
     family="rewards",
     reward=ShopperReward(),
     rollout=WithSpans(marking=Phrases(r'(?<="rationale":")[^"]+')),

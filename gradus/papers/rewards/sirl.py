@@ -23,10 +23,10 @@ code (Cardinal-Operations/SIRL): stage1_reward_gurobi.py, stage2_reward_gurobi.p
 Departures: The released trainer applies the KL from `<python` to the end, or to the whole answer if this text is missing. The released trainer also
 changes the mask of the answer, so advantages are normalised over the code, and are 0 before the code. Here the KL applies to model and code, and the
 policy learns from all tokens. The authors' run with KL on all tokens has the coefficient 0.001. The form counts `<model>`; the released code counts
-`<model`. In h the reference's values are rounded too. If the true optimum is 0, the released code calls every answer wrong; here such an answer can
+`<model`. For h, the values of the reference are rounded, too. If the true optimum is 0, the released code calls every answer wrong; here such an answer can
 be right. In the paper, the bonus of phase 2 is for advanced models; the released scorer gives the share h as the bonus. The lengths of the phases are
 our choices. The task `optimisation` has a small modelling language that HiGHS runs, not Python. `consistent` chooses labels by agreement on value,
-direction and number of whole variables, with our weights; the paper reads these properties from LP files.
+direction and number of integer variables, with our weights; the paper reads these properties from LP files.
 """
 
 from __future__ import annotations
@@ -80,8 +80,9 @@ def overlap(said: Sequence[float], due: Sequence[float]) -> float:
 
 
 def consistent(models: Sequence[tuple[float | None, str, int]], direction: float = 0.5, whole: float = 0.5) -> int:
-    """Returns the index of the model that agrees most with the others; the first of several such models. Agreement is 1 for an equal value, plus a
-    weight for the direction and for the number of whole variables. A model is (value, "max" or "min", whole variables)."""
+    """Returns the index of the model that agrees most with the others; the first of several such models. Agreement is 1 for an equal value, plus a weight for
+    the direction and for the number of integer variables. A model is (value, "max" or "min", number of integer variables).
+    """
 
     def score(one: tuple[float | None, str, int]) -> float:
         return sum((one[0] == other[0]) + direction * (one[1] == other[1]) + whole * (one[2] == other[2]) for other in models)
@@ -91,7 +92,7 @@ def consistent(models: Sequence[tuple[float | None, str, int]], direction: float
 
 @dataclass(frozen=True)
 class SolverReward(Combines):
-    """The verdict, plus 1 if the code ran, plus `form` * f, plus `bonus` * h for a right answer. A task without a solver gives only its verdict."""
+    """The verdict, plus 1 if the code ran, plus `form` * f, plus `bonus` * h for a right answer. If a task has no solver, the reward is the verdict."""
 
     form: float = 0.5
     bonus: float = 0.0
@@ -117,11 +118,11 @@ class SolverReward(Combines):
 
 @dataclass(frozen=True)
 class PartialKL(KLPenalty):
-    """A KL penalty of the actions at which the stream `within` is 0 or more."""
+    """A KL penalty for the actions with a value of 0 or more in the stream `within`."""
 
     rule: Credit = RewardToGo()
     coefficient: float = 0.0005
-    within: str | None = "span"  # None: all actions pay
+    within: str | None = "span"  # None: the penalty applies to all actions
 
     def costs(self, trajectory: Trajectory, signals: Signals) -> np.ndarray:
         costs = super().costs(trajectory, signals)

@@ -5,7 +5,7 @@
     loss_RM = mean over utterances of (s_i - R_i)^2
 
 The dimensions d are goal, relationship and knowledge. $G^d$, from 0 to 10, is the score of an episode. A judge reads the whole dialogue; $a_i^d$, from 0 to
-3, is its opinion how much utterance i contributed. An utterance can earn much although the reply to it was bad, and the $r_i$ need
+3, is its opinion of the contribution of utterance i. An utterance can earn much although the reply to it was bad, and the $r_i$ need
 not add up to $G$. Minimum and maximum are over all utterances of the data. With `spread` "normalised" r is $G a_i / (sum_j a_j)$, or 0 if all a are 0;
 with "equal" every utterance gets the score of its episode.
 

@@ -5,15 +5,15 @@
     loss = "GRPO with" G = 4, quad beta = 0.08
     S_i^"sum" = sum_(m in M) S_(i,m), quad M = "the" k/2 "samples with the largest meta score"
 
-The policy is the reward model. It reads a query with n responses and ends with n scores $S_1, ..., S_n$ from 1 to 10; j is the preferred response. A
-single response must get its label as score. There is no reward for the form; the large KL weight keeps the form. The sum of k samples has about k times as
-many values, so ties are rare. Each sample sees the responses in another random order.
+The policy is the reward model. The policy reads a query with n responses and ends with n scores $S_1, ..., S_n$ from 1 to 10; j is the preferred response. If
+there is a single response, its score must equal its label. There is no reward for the form; the large KL weight keeps the form. The sum of k samples has
+about k times as many values, so ties are rare. Each sample sees the responses in another random order.
 
 Stages. `sample`: three samples per item, and a fourth with the number of the best response in the prompt; nothing is learned. Samples with a wrong
 ranking are dropped, and items whose three samples are all right are dropped, too (`RankedRightly`). `tune`: fine-tuning on the kept samples, under
-the plain prompt. `reinforce`: GRPO with r. `meta`: the meta model, a copy of the policy with a value head, learns by cross-entropy whether a sample
-ranks rightly; the policy is fixed. In this stage evaluations vote (`ScoreVote`, with the meta model). Elsewhere `--search "ScoreVote(meta=None)"`
-votes with all samples. Metric: reward/verified.
+the plain prompt. `reinforce`: GRPO with r. `meta`: the meta model, a copy of the policy with a value head, learns by cross-entropy whether a sample has the
+right ranking; the policy is fixed. In this stage evaluations vote (`ScoreVote`, with the meta model). Elsewhere `--search "ScoreVote(meta=None)"` votes with
+all samples. Metric: reward/verified.
 
 Use if: preferences over responses exist, principles differ between queries, and a reward may cost several samples.
 Avoid if: a score must be cheap (see reward_model), or a fixed list of criteria is known (see infimed_orbit).
@@ -22,7 +22,7 @@ Reference: Liu et al., Inference-Time Scaling for Generalist Reward Modeling, ar
 Departures: No training code was found. The item, the reward and the stages come from our catalogue. General instruction data is left out of `tune`. The KL
 weight is the weight of the paper's model with 27B parameters. The meta model learns from samples of the trained policy alone; the paper adds earlier
 samples without a hint. The vote is reported as the mean of the scores, which gives the same order as the sum. If no sample can be read, the vote is
-the first sample. If k/2 is no whole number, it is rounded up. Clip and number of updates are as in grpo.
+the first sample. If k is odd, k/2 is rounded up. Clip and number of updates are as in grpo.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def within(advantages: np.ndarray, limit: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class VerdictReward(Combines):
-    """R_result (1 + weight R_cons) + form_weight R_format. `consistency` gives a value from 0 to 1; R_cons is 2 value - 1, and 0 if `consistency`
+    """The reward R_result (1 + weight R_cons) + form_weight R_format. `consistency` gives a value from 0 to 1; R_cons is 2 value - 1, and 0 if `consistency`
     does not apply or failed."""
 
     result: Reward = Verified()

@@ -54,7 +54,7 @@ _MONTH = re.compile(r"(\d{4})-(0[1-9]|1[0-2])")
 _ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 _FORMS = {"difference": r"[0-9]{1,4}", "ordering": r"(?!.*([123]).*\1)[123]-[123]-[123]", "completion": r"[0-9]{1,4}"}  # forms of the last part
 _SHAPES = {"difference": r"(\d{4}-\d\d ){2}\d+", "ordering": r"(\d{4}-\d\d ){3}\d-\d-\d", "completion": r"\d{4}-\d\d \S+"}
-_ENTITIES = {"year": range(1900, 2101), "month": range(1, 13)}  # what a completion may say
+_ENTITIES = {"year": range(1900, 2101), "month": range(1, 13)}  # the allowed answers to a completion
 _AGREE = {3: 1.0, 2: 0.7, 1: 0.4, 0: 0.2}
 
 
@@ -65,8 +65,8 @@ def months(text: str) -> int | None:
 
 
 def agreement(order: str, dates: Sequence[int]) -> int:
-    """Returns the number of pairs (0 to 3) of the three events whose places in `order` ("2-1-3") agree with their months. Equal months agree with
-    the order 1-2-3."""
+    """Returns how many of the three pairs of events are in the right order, if `order` (such as "2-1-3") is compared with their months. Equal months agree
+    with the order 1-2-3."""
     place = {int(event) - 1: at for at, event in enumerate(order.split("-"))}
     return sum((place[i] < place[j]) == ((dates[i], i) < (dates[j], j)) for i, j in combinations(range(3), 2))
 
@@ -170,7 +170,7 @@ class Closeness(Combines):
 
 time_r1 = grpo.derive(
     "time_r1",
-    "Rewards that fall with the error in months, with factors against answers that contradict their own months.",
+    "The reward falls with the error in months, and factors lower it if an answer contradicts its own months.",
     family="rewards",
     reward=Closeness(),
     objective__kl__coefficient=0.001,

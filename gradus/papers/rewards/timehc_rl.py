@@ -4,9 +4,9 @@
     R_time = alpha "if the answer is right and" p >= mu tilde p, quad "else" 0
     A_i = (R_i - mean(R)) / (std(R))
 
-A problem tells events in the order of time. A group G answers the problem. A second group answers the same problem with the events in another, random order;
-no update uses this group. The shares of right answers are p in the first group and $tilde p$ in the second; mu is 0.8 and alpha 0.3. So an answer that does
-not use the order also gets the bonus. A policy that is better on shuffled events gets no bonus.
+A problem tells events in the order in which they happened. A group G answers the problem. A second group answers the same problem with the events in another,
+random order; no update uses this group. The shares of right answers are p in the first group and $tilde p$ in the second; mu is 0.8, and alpha is 0.3. So an
+answer that does not use the order also gets the bonus. A policy that is better on shuffled events gets no bonus.
 
 Three forms are right: `<answer>` alone (intuition), `<social>` and `<answer>` (a look at the situation first), and `<social>`, `<think>` and
 `<answer>` (careful thought). Apart from this, the method is GRPO with a KL weight of 0.001. Metrics: reward/temporal, reward/form, sibling_reward.
@@ -157,7 +157,7 @@ def share_right(row: Sequence[Judgement]) -> float | None:
 
 timehc_rl = grpo.derive(
     "timehc_rl",
-    "Three depths of thought to choose from, and a bonus for right answers if the order of events helps to find them.",
+    "The policy chooses one of three depths of thought, and right answers earn a bonus if the order of events helps to find them.",
     family="rewards",
     reward=OrderBonus(),
     rollout=ShuffledGroups(),

@@ -20,9 +20,9 @@ ground `noisy`).
 Reference: Xu et al., TinyV: Reducing False Negatives in Verification Improves RL for LLM Reasoning, arXiv:2505.14625, sections 3 and 4. The released
 script (uw-nsl/TinyV) has groups of 8, two updates per batch (128 problems, 64 per update), KL 0.001 and the learning rate 1e-6. The script can also
 weigh the verdict, or mix verdict and rule; by default the weight is 1.
-Departures: The verifier is not asked about a completion without a final answer, which is wrong; the released scorer asks. The prompt is our own. The
-last word true or false decides, in upper or lower case; in the released client a text with "true" anywhere is true. For a verifier that thinks first,
-only `--reward.then.judge.max_tokens` must be changed. If a call fails, the released client repeats it up to three times at a higher temperature, and
+Departures: Here a completion without a final answer is wrong, and the verifier is not asked about it; the released scorer asks the verifier. The prompt is
+our own. The last word true or false decides, in upper or lower case; in the released client a text with "true" anywhere is true. For a verifier that thinks
+first, only `--reward.then.judge.max_tokens` must be changed. If a call fails, the released client repeats it up to three times at a higher temperature, and
 then gives 0. Here an answer without a reply has failed, and no update uses it. The released script also subtracts the KL from the reward, with the
 same coefficient, and its loss is a mean over tokens; here the KL is only a term of the loss, and the mean is as in GRPO. The verifier is trained with
 the recipe sft on rows with answers and verdicts; this training is not part of the recipe here. The claims use a scripted verifier with known errors:

@@ -62,8 +62,8 @@ class FirstSamples:
 class WatchedMajority(Combines):
     """The reward of `majority`. `watch` judges the same answers for two metrics, and nothing else reads its verdicts.
 
-    `label_accuracy` is the share of groups whose most frequent answer is right, and `reward_accuracy` the share of answers with the same value under
-    both rewards.
+    `label_accuracy` is the share of groups whose most frequent answer is right, and `reward_accuracy` is the share of answers with the same value under both
+    rewards.
     """
 
     majority: MajorityReward = MajorityReward()

@@ -46,7 +46,7 @@ def one_box(completion: str) -> float:
 
 @dataclass(frozen=True)
 class OneBox(Combines):
-    """1 for a completion with exactly one closed box, else 0."""
+    """The reward is 1 for a completion with exactly one closed box, and otherwise 0."""
 
     name: ClassVar[str] = "one_box"
     needs: ClassVar[tuple[Signal, ...]] = ()

@@ -11,8 +11,8 @@ The two answers are shown in random order. The advantage is the reward itself, w
 u comes from the same policy. A group is dropped if the other answers have a mean above 0.8 or below -0.8, because u is then far worse or better than the
 other answers. There is no KL term, and the training starts from a base model.
 
-The judge learns in two stages. First it imitates critiques with the right preference. Then it learns by RL with the reward `preferred`. If the preferred text
-has the higher score, this reward is 1, plus 0.1 for each point of the gap up to 3 points; else it is -1.
+The judge learns in two stages. In the first stage, the judge imitates critiques with the right preference. In the second stage, the judge learns by RL with
+the reward `preferred`. If the preferred text has the higher score, this reward is 1, plus 0.1 for each point of the gap up to 3 points; else it is -1.
 
 Use if: quality has no verifier, and a judge of pairs is more reliable than single scores, which the policy exploits, for example by length.
 Avoid if: answers can be verified (see grpo), or ties are frequent.
@@ -83,7 +83,7 @@ def preferred(text: str, first: bool) -> float:
 
 @dataclass(frozen=True)
 class DrawnPairs(Combines):
-    """1 for an answer that beats the drawn answer of its group, 0.5 for a tie and for the drawn answer, 0 for a loss.
+    """The score is 1 for an answer that beats the drawn answer of its group, 0.5 for a tie and for the drawn answer, and 0 for a loss.
 
     The step's key draws the answer u, and the order of the two answers in each pair. If the judge's text has no scores, the key decides the pair.
     The reward does not apply to a group of one. Metric: `judged/unread`.
@@ -128,7 +128,7 @@ def coin(case: Case, world: World) -> Verdict:
 
 @dataclass(frozen=True)
 class Bootstrapped(Combines):
-    """1 for an answer that beats the drawn answer of its group, 0 for the drawn answer, -1 for any other answer."""
+    """The reward is 1 for an answer that beats the drawn answer of its group, 0 for the drawn answer, and -1 for any other answer."""
 
     pairs: DrawnPairs = DrawnPairs()
     name: ClassVar[str] = "bootstrapped"

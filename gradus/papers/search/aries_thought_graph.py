@@ -5,26 +5,29 @@
     y^* = argmax_(v in "attempts at the problem") "score"(v)
 
 A node of the graph is a problem or an attempt. An attempt has a text, and after `score` also a score. Edges lead from the parents of a node to the node. The
-policy agent reads the problem, the list of operations, the graph and the history $h_t$. It summarises the progress and names one operation with the numbers
-of nodes. `decompose 0` adds the parts of problem 0. `solve 1`, `refine 3` and `aggregate 3 4` are calls of the reasoning agent: each call adds an attempt. An
-aggregate needs one attempt at each part of a problem. `score 3 4` tests attempts, `keep_best 1 3 4` drops all but the best, and `stop` ends the episode.
+policy agent reads the problem, the list of operations, the graph and the history $h_t$. The agent summarises the progress and names one operation with the
+numbers of nodes. `decompose 0` adds the parts of problem 0. `solve 1`, `refine 3` and `aggregate 3 4` are calls of the reasoning agent: each call adds an
+attempt. An aggregate needs one attempt at each part of a problem. `score 3 4` tests attempts, `keep_best 1 3 4` drops all but the best, and `stop` ends the
+episode.
 
-The policy agent is sampled M = 5 times, and the most frequent operation is taken; the first of equally frequent ones wins. An operation that is not possible
-changes nothing, is answered with the reason in the history, and costs one of the T = 30 steps. No weights change.
+The policy agent is sampled M = 5 times, and the most frequent operation is taken. If several operations are equally frequent, the first one wins. An
+impossible operation changes nothing, but costs one of the T = 30 steps; the history then contains the reason. No weights change.
 
 A fixed schedule (`FixedSchedule`) is the baseline: it decomposes to a given depth, makes `attempts` attempts at each node, scores them, keeps the best and
 aggregates. `RuleAgent` is a policy agent without a model: it decomposes a problem only after failed attempts, and makes no attempt after a good one.
 
-Metrics: calls (of the reasoning agent, per answer), policy_calls (samples of the policy agent), refused (share of the steps). The answer has them as columns.
+Metrics: calls (of the reasoning agent, per answer), policy_calls (samples of the policy agent), refused (share of the steps). The answer has these metrics as
+columns.
 
 Use if: a problem has parts whose answers can be tested and merged, and errors become more frequent with the length of a problem.
 Avoid if: the policy agent is a small model that cannot read the graph, or many levels of parts are needed, because errors of merging add up.
 Reference: Gimenes et al., ARIES: Autonomous Reasoning with LLMs on Interactive Thought Graph Environments, arXiv:2502.21208: the operations, the prompt with a
 summary, the ensemble, and the fixed schedules. No code was found.
-Departures: M = 5, T = 30, the wording and the exact arguments of the operations are ours. A sample without an operation in its last line has no vote; an operation
-is refused only if no sample has one, or if it is not possible. Problems are split by rule (`ItemHalves`), so `decompose` calls no agent. The score is the reward
-of the text, so it knows the verdict of the task. The rule agent stops at a right attempt, so it gains more from this than a fixed schedule. An episode
-without an attempt at the whole problem ends with one call after the T operations. The fixed schedules have no `refine`. The rule agent is ours.
+Departures: M = 5, T = 30, the wording and the exact arguments of the operations are our choices. A sample without an operation in its last line has no vote;
+an operation is refused only if no sample has one, or if it is not possible. Problems are split by rule (`ItemHalves`), so `decompose` calls no agent. The
+score is the reward of the text, so it knows the verdict of the task. The rule agent stops at a right attempt, so it gains more from this knowledge than a
+fixed schedule. An episode without an attempt at the whole problem ends with one call after the T operations. The fixed schedules have no `refine`. The rule
+agent is ours.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
     R = -(sum_(k in F) w_k) / (sum_k w_k)
 
 The greedy answer has n tokens. $z_i$ is the last hidden state before its token i, and W is the output head. Only the first m states are free. The
-search repeats three actions as long as the reward R of the present answer is at most the threshold -0.2, but at most 10 times. Adam makes one step;
+search repeats three actions as long as the reward R of the present answer is at most the threshold -0.2, but at most 10 times: Adam makes one step;
 the first m tokens become the most likely tokens of the new states; and the model decodes the rest of the answer greedily. R is 0 for an answer
 without a fault and negative otherwise, so a step makes the present tokens less likely. The last answer is the result.
 
@@ -18,7 +18,7 @@ Use if: only one problem matters, the weights must stay unchanged, and a check o
 Avoid if: sampling is cheap and as good (see best_of_n with --search BestOf), or the hidden states cannot be read.
 Reference: Li et al., Seek in the Dark: Reasoning via Test-Time Instance-Level Policy Gradient in Latent Space, arXiv:2505.13308. The released code was read
 (bigai-nlco/LatentSeek).
-Departures: rho is 0.2, as in the paper; the released default is 0.1. The rate is 0.03, the default of the code; its example takes 0.05. The penalty
+Departures: rho is 0.2, as in the paper; the released default is 0.1. The rate is 0.03, the default of the code; an example in the code has 0.05. The penalty
 for a wrong format is left out. An end token among the first m tokens ends the answer; the code continues to decode after this token. The check of the
 answer sees the final answer alone, not the solution. The wording of the checks and the task are our choices.
 """

@@ -49,7 +49,9 @@ FORM = "{workspace}\nThis attempt may be right or wrong. Check it, then solve th
 
 class Distill(Protocol):
     async def text(self, request: Request, drafts: Sequence[Trajectory], limit: int, world: World) -> tuple[str, int]:
-        """Returns a workspace from the drafts of a request, and the number of tokens that were sampled for it. `limit`: the most tokens of the workspace."""
+        """Returns a workspace from the drafts of a request, and the number of tokens that were sampled for it. `limit`: the largest number of tokens of the
+        workspace.
+        """
         ...
 
 

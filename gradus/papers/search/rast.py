@@ -52,7 +52,7 @@ def path_coverage(written: Sequence[int], greedy: Sequence[int]) -> float:
 
 rast = reinforce.derive(
     "rast",
-    "A frozen policy is decoded with the logit difference of a small model after and before RL.",
+    "The change that RL made to the logits of a small model is added to the logits of a frozen policy.",
     family="search",
     search=Ruled(Delta(plus="tuned", minus="small")),
     credit=None,

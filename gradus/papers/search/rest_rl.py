@@ -8,7 +8,7 @@
 Stage 1, ReST-GRPO. A step samples n answers per problem. A problem whose rewards have a deviation below 0.05 is dropped. If the best answer has a
 reward of at least 0.9, it is cut after each of its L lines, including the last line. Each cut gives a partial answer, and ceil(L / 2) of the partial
 answers are drawn by P with replacement. alpha is 0.95, so short partial answers are drawn more often. A further group of answers continues each drawn
-partial answer. The reward and the loss are those of GRPO, and no loss reads the tokens of the partial answer.
+partial answer. The reward and the loss are as in GRPO. The tokens of the partial answer have no loss.
 
 Stage 2. The policy does not change, and a value model learns from tree search (`TreeStates`). In each of 100 rounds, 5 answers continue the picked node. The
 first lines of these answers become the children of the node, and the rewards of the answers are added to the node and to all nodes above; c is 0.2. The
@@ -25,10 +25,10 @@ Avoid if: answers have only one step, or a vote is enough (see grpo with --searc
 Reference: Zhoubian et al., ReST-RL: Achieving Accurate Code Reasoning of LLMs with Optimized Self-Training and Decoding, arXiv:2508.19576: both stages, the
 UCT formula, and all numbers. The released code was read (THUDM/ReST-RL).
 Departures: A step filters and trains on the same answers; the paper samples a data set, filters it, and then trains. The small rewards for an end
-mark (0.001) and against trailing text (10^-6 per character) are left out, because an answer has an end token. Equal scores go to the earliest child;
-the code draws at random. Every child can be picked; in the code by default only the best 3 of 5 children can be picked, and in its documented runs
-all 5. The learning rate 10^-7 of the original is not used. The value model starts from the policy. A step keeps at least one group. The code cuts the
-answer after an added line break; here the longest partial answer ends where the answer ends.
+mark (0.001) and against trailing text (10^-6 per character) are left out, because an answer has an end token. If several children have equal scores, the
+earliest child is picked; the code draws at random. Every child can be picked; in the code by default only the best 3 of 5 children can be picked, and in its
+documented runs all 5. The learning rate 10^-7 of the original is not used. The value model starts from the policy. A step keeps at least one group. The code
+cuts the answer after an added line break; here the longest partial answer ends where the answer ends.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ from gradus.rollouts.ids import group_name, trajectory_name
 from gradus.rollouts.single_turn import one_turn
 from gradus.schedules.stages import Stage, Stages
 from gradus.search.node_values import NodeValue, RewardOfText
-from gradus.search.tree import Choice, Node, descend
-from gradus.search.tree_search import Tree, TreeSearch, end_of_step
+from gradus.search.tree import BoundedUCT, Choice, Node
+from gradus.search.tree_search import Tree, TreeSearch, ends_of_steps
 from gradus.types import Frozen, Group, Key, Request, Trajectory, prompt_context
 from gradus.types.contexts import after_prompt
 from gradus.types.moments import Steps
@@ -78,7 +78,8 @@ def beginnings(lines: int, share: float, alpha: float, key: Key) -> list[int]:
 
 @dataclass(frozen=True)
 class PartialSolutions:
-    """Adds groups of answers that continue parts of the best answer in a group of `rollout`. Drops groups whose rewards hardly differ.
+    """Adds groups of answers that continue partial answers, which are cut from the best answer in a group of `rollout`. Drops groups whose rewards hardly
+    differ.
 
     If no group differs, the first group is returned, so that a step is never empty. The added groups are auxiliary. At test time only `rollout` plays.
     """
@@ -119,11 +120,8 @@ class PartialSolutions:
         if best is None or best.value < self.best_min or self.share == 0:
             return []
         context = best.contexts[0]
-        ends, said = list[int](), 0
-        while said < context.actions:
-            said += end_of_step(context, said, self.step, world, best.player)
-            ends.append(said)
-        ends[-1] -= int(said > 1 and not world.text(context.sequence[-1:], best.player))  # an end token is no part of a partial answer
+        ends = ends_of_steps(context, self.step, world, best.player)
+        ends[-1] -= int(context.actions > 1 and not world.text(context.sequence[-1:], best.player))  # an end token is no part of a partial answer
         ends = sorted(set(ends))  # an end token alone is no line
         limit, start = sampling_of(request, world), len(context.sequence) - context.actions
         out = []
@@ -142,33 +140,13 @@ def deviation(group: Group) -> float:
 
 
 def _continued(request: Request, contexts: Sequence[Any], world: World) -> Group:
-    """Returns the group that continues a partial answer, before the verifier judges it. Each text is the whole answer, but tokens of the partial
-    answer are not actions.
-    """
+    """Returns the group that continues a partial answer, before it is judged. A text is the whole answer, but its first tokens are not actions."""
     first = len(world.prompt(replace(request, prompt=None)).sequence)
     made = []
     for i, context in enumerate(contexts):
         text = world.text(context.sequence[first:], request.player)
         made.append(one_turn(request, i, context, world).but(completion=text))
     return Group(group_name(request), tuple(made))
-
-
-@dataclass(frozen=True)
-class BoundedUCT:
-    """Goes down to the child with the largest u. A child without a visit has a finite bonus, so the search can leave such a child out."""
-
-    c: float = 0.1
-
-    def __post_init__(self) -> None:
-        check_ranges(self, c="[0, inf)")
-
-    def bonus(self, node: Node) -> float:
-        """Returns the second term of a child."""
-        assert node.parent is not None
-        return self.c * math.sqrt((1 + math.log(max(1, node.parent.visits))) / (0.1 + node.visits))
-
-    def chosen(self, root: Node) -> list[Node]:
-        return descend(root, self.bonus)
 
 
 @dataclass(frozen=True)

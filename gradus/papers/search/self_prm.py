@@ -8,9 +8,10 @@ The policy is trained by GRPO on right and wrong final answers alone; no verdict
 judges each of them once, and takes the majority among the answers that it judges right. If it judges all k samples wrong, it takes the majority of all k. If
 several answers have equal counts, the answer that comes first among all k wins.
 
-The study measures the judge along the run. $q_r$ is the share of right verdicts on right samples, and $q_w$ the share of right verdicts on wrong samples;
+The study measures the judge along the run. $q_r$ is the share of right verdicts on right samples, and $q_w$ is the share of right verdicts on wrong samples;
 $F_1$ is the harmonic mean of both. Chi-square is computed from a 2 x 2 table of all samples; it shows whether the policy judges better where it solves.
-Precision is the share of right answers among the kept answers. It is measured for three kinds of questions: few, some or many of the k samples are right.
+Precision is the share of right answers among the kept answers. The study measures the precision for three kinds of questions: few, some or many of the k
+samples are right.
 
 Metrics: held_out/accuracy (the filtered vote), held_out/majority, held_out/over_majority (their difference), held_out/single, held_out/f1,
 held_out/chi_square, held_out/precision/low, /medium and /high (by thirds of the share of right samples), held_out/precision_gap (high minus low).

@@ -13,10 +13,10 @@ loss of PPO. The batch is cut into 4 mini-batches; with one mini-batch u is 1 an
 The reward R is 5 for a right answer and -5 for a wrong answer. There is no critic and no KL term, and all tokens of an answer have the same advantage.
 The mean and the deviation are over all tokens of the batch.
 
-Workers sample without a pause. Request number N, counted from 1, is admitted after v updates if the rule above is true. B is the number of prompts per step,
-and eta = 4. A step trains on the groups that are finished first. When new weights are published, a worker stops between two tokens, takes
-the weights, reads its unfinished answers again, and continues these answers. A group whose oldest token is more than eta updates old is dropped and
-sampled again. With `--system.staleness 0` every step waits for its own groups, and with `--system none` nothing runs at the same time; both give the
+Workers sample without a pause. Request number N, counted from 1, is admitted if the last line above is true; v is the number of updates so far. B is the
+number of prompts per step, and eta = 4. A step trains on the groups that are finished first. When new weights are published, a worker stops between two
+tokens, takes the weights, reads its unfinished answers again, and continues these answers. A group whose oldest token is more than eta updates old is dropped
+and sampled again. With `--system.staleness 0` every step waits for its own groups, and with `--system none` nothing runs at the same time; both give the
 same weights. Metrics: staleness (age of a group in steps), versions (per answer), stale, clip_share, ratio (u).
 
 A bound on w is an option: `--objective.policy.weight.cap 5` limits w to 5, and `--objective.policy.weight MaskedImportance` removes tokens outside a band.
@@ -33,9 +33,9 @@ released code.
 Departures: A worker samples a whole group (`--system.unit answer`: one answer at a time), and N and B count groups, as in the released code; in the paper they
 count single answers. Among the finished groups, the present releases train on the groups that began first. The paper's rule bounds the number of
 requests only; here a group that is too old is also dropped, so the bound applies to each token. But slow groups are then sampled again more often,
-which favours short answers. Prompts, answers per prompt, learning rate and temperature come from the setting. Micro-batches are packed as in all
-recipes; the released code begins with the longest answer, and adds each answer to a micro-batch that has enough room; among several such micro-batches, it
-takes the one with the fewest answers.
+which favours short answers. Prompts, answers per prompt, learning rate and temperature come from the setting. Micro-batches are packed as in all recipes. The
+released code begins with the longest answer, and adds each answer to a micro-batch with enough room; among several such micro-batches, it takes the one with
+the fewest answers.
 """
 
 import math

@@ -7,8 +7,8 @@
 
 A step of an episode is one sample: the goal, the last two turns, the screen, and the answer of the agent. All tokens of a step have the advantage
 $A_(i,t)$. In mean and std, an episode counts once for each of its steps. $H_(i,t)$ is the mean entropy of the tokens of step t. The sums run over the
-tokens of the batch. w corrects for the policy $pi_rollout$ that sampled the token, which may be older than the policy $pi_old$ at the start of the
-update; w has no gradient and only lowers the weight. rho is the ratio to $pi_old$.
+tokens of the batch. The policy $pi_rollout$ sampled the token. It may be older than the policy $pi_old$ at the start of the update, and the factor w corrects
+for this; w has no gradient and only lowers the weight. The ratio rho compares with $pi_old$.
 
 Data: A task begins with 8 episodes. While the success rate of a task is above 0.6, the task gets one episode less at each visit, but at least 2. The limit of
 turns for the episodes of a task is the length of its longest success so far, but at most 30. If all episodes of a task fail, an earlier success of the task

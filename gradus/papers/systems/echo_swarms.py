@@ -5,8 +5,8 @@ weights.
     push-pull: 0 <= v - v_w <= d_max, quad d_max = 2
     worker of a request = argmin_w (free_w + 1/s_w)
 
-Echo keeps the objective of GRPO; the ratio compares with the log-probabilities that are stored with each answer. v is the version of the training weights,
-and $v_w$ is the version of the weights of worker w. A sampling worker may be any machine, so speeds differ.
+Echo keeps the objective of GRPO; the ratio compares with the log-probabilities that are stored with each answer. The number v is the version of the training
+weights, and $v_w$ is the version of the weights of worker w. A sampling worker may be any machine, so speeds differ.
 
 Pull mode (`--system.staleness 0`): the trainer asks for a batch. Each worker first takes the current weights, and the trainer waits for all answers.
 So every answer trains the same weights that sampled it, and the result has the same bytes as a run on one machine. Push-pull mode (the default): workers

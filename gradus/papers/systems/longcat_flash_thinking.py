@@ -12,8 +12,9 @@ multiplies A; the third bound (`ceiling`) limits r. $T_max$ is the token limit o
 answers do not count more. There is no KL term. Metrics: staleness (steps), stale (groups that were dropped), ceiling_share, clip_share.
 
 Answers of different domains have very different lengths, and a mixture of them disturbs asynchronous training. So each domain trains its own expert from the
-same start, and then the experts are fused. For this, their changes get equal norms; a random share of the entries is dropped, and all entries with another
-sign than the sum are dropped. A short run on all domains follows. The stage `Fuse` does this: see "Experts of several domains" in docs/how/stages.md.
+same start, and then the experts are fused. Before the fusion, the experts' changes get equal norms; a random share of the entries is dropped, and all entries
+with another sign than the sum are dropped. A short run on all domains follows. The stage `Fuse` does this: see "Experts of several domains" in
+docs/how/stages.md.
 
 Use if: lengths vary much and idle samplers are expensive. Use `Fuse` if domains disturb each other in one run.
 Avoid if: sampling takes a small part of a step (see grpo, dr_grpo), or new weights should also continue unfinished answers (see pipeline_rl).

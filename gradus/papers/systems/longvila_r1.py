@@ -24,12 +24,12 @@ Reference: Chen et al. (NVIDIA), Scaling RL to Long Videos, arXiv:2507.07966, eq
 authors' code (NVlabs/Long-RL): KL coefficient 0.01, weights 0.9 and 0.1, learning rate 1e-6, weight decay 0.01, 4 processes per sequence for 256
 frames. In the paper a group has 8 answers; the code's default is 5. The paper reports 2.1 times the speed for 512 frames on 8 A100.
 Departures: No policy here reads videos, so the frames of a video are the pictures of a prompt, and a task must give them as pictures. The paper first
-imitates 36000 worked answers; here, train with sft first. The paper leaves out questions that the start model answers always right or always wrong in
-10 tries; here `gradus screen` does this. In the paper, all processes gather the embeddings. Here each process encodes only the frames in its part, and both
-neighbours encode a frame at the cut. The parts need no padding. To sample, the processes share whole answers, not the tokens of one prompt;
-the paper samples with vLLM. The authors' code clips at 1 - 0.2 and 1 + 0.3, limits the ratio to 3 if A < 0, averages over all tokens of a batch, and
-accepts repeated tags and empty parts; here clip, average per answer and weight decay come from grpo, and $f_i$ requires each tag once and no
-empty part. A run in one process has the same result up to rounding errors.
+imitates 36000 worked answers; here, train with sft first. The paper leaves out a question if 10 answers of the start model are all right or all wrong; here
+`gradus screen` does this. In the paper, all processes gather the embeddings. Here each process encodes only the frames in its part, and both neighbours
+encode a frame at the cut. The parts need no padding. To sample, the processes share whole answers, not the tokens of one prompt; the paper samples with vLLM.
+The authors' code clips at 1 - 0.2 and 1 + 0.3, limits the ratio to 3 if A < 0, averages over all tokens of a batch, and accepts repeated tags and empty
+parts; here clip, average per answer and weight decay come from grpo, and $f_i$ requires each tag once and no empty part. A run in one process has the same
+result up to rounding errors.
 """
 
 from gradus.objectives.kl import KL

@@ -5,8 +5,8 @@
     r_(i,t) = (pi(y_(i,t))) / (p_old(y_(i,t)))
     A_i = (R_i - mean(R)) / (std(R))
 
-This is IcePop. q is the probability of token $y_(i,t)$ in the sampling engine. $p_old$ is the probability that the training engine computes for this token at
-the start of the update. M(k) = k for 0.5 <= k <= 5, else 0; it has no gradient. Tokens with M = 0 still count in the length $|y_i|$. The
+This is IcePop. The symbol q is the probability of token $y_(i,t)$ in the sampling engine. $p_old$ is the probability that the training engine computes for
+this token at the start of the update. M(k) = k for 0.5 <= k <= 5, else 0; it has no gradient. Tokens with M = 0 still count in the length $|y_i|$. The
 authors argue that the difference between the two engines grows exponentially if such tokens keep their gradient.
 
 C3PO++: Omega slots decode in parallel until the step has Phi new tokens. A finished answer leaves its slot, and the next answer begins there. An
@@ -21,8 +21,8 @@ Reference: Ling Team, Every Step Evolves: Scaling Reinforcement Learning for Tri
 C3PO++. The band is 0.5 to 5.
 Departures: The paper's text was not available; public summaries give the objective and the band. In the summaries the objective has one clip bound
 for both sides, without a number. Our own choices are the clip 0.2 and 0.28, groups of 8, retention of 5 steps, Phi = 1024 tokens, Omega = 64 slots
-and two updates per batch. AReaL is a trainer of the authors' organisation inclusionAI. It has the same M(k), and also counts masked tokens in the divisor,
-but averages over all tokens of a batch (`--objective.policy.average TokenMean`). There is no KL term, because its weight gamma is not
+and two updates per batch. AReaL is a trainer of the authors' organisation inclusionAI. AReaL has the same M(k), and also counts masked tokens in the
+divisor, but averages over all tokens of a batch (`--objective.policy.average TokenMean`). There is no KL term, because its weight gamma is not
 known. A group is used for training when all its answers are finished or retired. Answers to requests without a free slot never begin. Some parts are
 left out: the stages before and after (imitation of long thoughts, human feedback), the experts, and the exchange of weights between machines.
 `--rollout Ruled --rollout.rule Rounded --rollout.rollout BudgetedSlots` imitates a sampling engine of low precision.

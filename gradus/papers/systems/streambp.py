@@ -19,13 +19,13 @@ Use if: long sequences do not fit into memory, or a longer micro-batch should fi
 Avoid if: memory is not scarce (the layers are computed twice), or the model does not run in the built-in decoder.
 Reference: Luo et al., StreamBP: Memory-Efficient Exact Backpropagation for Long Sequence Training of LLMs, arXiv:2506.03077, abstract (sequences 2.8 to 5.5
 times as long as with checkpointing, in a comparable or shorter time), section 3.2 (head, attention and MLP). Code: https://github.com/Ledzy/StreamBP.
-Departures: In the paper a separate backward pass through the keys and values follows the last chunk; here this pass is part of each chunk, when the
-gradient of the keys and values is complete. The released code takes the chunks from the first to the last. For each chunk, it computes all keys and values up
-to the end of the chunk again. The option there is the size of a chunk in tokens (500 by default, for layers and head), not the number of chunks. Chunks
-are cut from the packed rows of a micro-batch. So a shared prompt occurs once, in one chunk or in several, and its keys collect the gradients of all
-answers. The forward pass computes the attention of all rows together. The base is GRPO; the paper does not change any loss. The number 8 comes from
-the measurements of our catalogue. A profile sets all fields of the setting, so `--profile small` needs `--backward_chunks 8` too. With `--processes`,
-the gradients of several processes are added once per micro-batch.
+Departures: In the paper a separate backward pass through the keys and values follows the last chunk. Here each chunk includes this pass for its own keys and
+values, because their gradient is already complete. The released code takes the chunks from the first to the last. For each chunk, it computes all keys and
+values up to the end of the chunk again. The option there is the size of a chunk in tokens (500 by default, for layers and head), not the number of chunks.
+Chunks are cut from the packed rows of a micro-batch. So a shared prompt occurs once, in one chunk or in several, and its keys collect the gradients of all
+answers. The forward pass computes the attention of all rows together. The base is GRPO; the paper does not change any loss. The number 8 comes from the
+measurements of our catalogue. A profile sets all fields of the setting, so `--profile small` needs `--backward_chunks 8` too. With `--processes`, the
+gradients of several processes are added once per micro-batch.
 """
 
 from gradus.papers.bases.grpo import grpo

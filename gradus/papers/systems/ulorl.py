@@ -71,7 +71,7 @@ class MasteredMask:
     """
 
     rule: Credit = GroupRelative()
-    tau: float = 0.99  # probability from which a token is mastered
+    tau: float = 0.99  # a token with at least this probability is mastered
     sigma: float = 0.2  # nats; answers with at least this mean entropy keep all tokens
 
     def __post_init__(self) -> None:

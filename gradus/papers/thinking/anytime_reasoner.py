@@ -18,10 +18,10 @@ Avoid if: no answer is possible before the thought ends, because the early cuts 
 Reference: Qi et al., Optimizing Anytime Reasoning via Budget Relative Policy Optimization, arXiv:2505.13438. The released code
 (sail-sg/AnytimeReasoner) has the budgets 2000 to 8000, 4 answers, 8 thoughts, and 64 questions in mini-batches of 32. With the prior "base", one
 answer per cut and the group's mean as baseline, the advantage of a thought is the mean-centred advantage of GRPO.
-Departures: The inserted text is only the mark `</think>`, and a thought that ended without a cut already has this mark; the code adds an ellipsis and a
-heading, and counts only answers in this format. A thought that ends early gets new answers at each later cut; in the code these cuts share one larger
-set of answers, with one mean. With one answer per cut, the baseline of an answer is the mean over the thoughts at that cut, as in the code. The loss
-is a mean over all tokens of the mini-batch. The uniform prior is the default here; the code has a run for each prior.
+Departures: The inserted text is only the mark `</think>`. A thought that ended without a cut already has this mark. The code also inserts an ellipsis and a
+heading, and counts only answers in this format. A thought that ends early gets new answers at each later cut; in the code these cuts share one larger set of
+answers, with one mean. With one answer per cut, the baseline of an answer is the mean over the thoughts at that cut, as in the code. The loss is a mean over
+all tokens of the mini-batch. The uniform prior is the default here; the code has a run for each prior.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from gradus.rewards.combine import Combines, check_reward
 from gradus.rewards.reshaped import reshaped
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto
-from gradus.rollouts.exits import check_mark, check_one_turn, cut_answers, final_answers, forced, thought_of, tokens_of, with_exits
+from gradus.rollouts.exits import Budgets, check_mark, check_one_turn, cut_answers, final_answers, forced, thought_of, tokens_of, with_exits
 from gradus.rollouts.single_turn import one_turn
 from gradus.types import Context, Group, Request, Trajectory, UserError, prompt_context
 from gradus.types.parts import Credited, Judgement, Reward, Signals, Task, World
@@ -91,31 +91,15 @@ def is_thought(trajectory: Trajectory) -> bool:
 
 
 @dataclass(frozen=True)
-class Budgets:
-    """The same numbers of tokens for every answer. If a thought is shorter than a budget, the whole thought counts at this budget."""
-
-    at: tuple[int, ...] = (2000, 4000, 6000, 8000)
-
-    def __post_init__(self) -> None:
-        if not self.at or min(self.at) < 1 or list(self.at) != sorted(set(self.at)):
-            raise UserError(f"Budgets.at is {self.at}; give numbers of tokens in ascending order, each 1 or more")
-
-    def cuts(self, thought: int) -> list[int]:
-        """Returns the cuts of a thought that has `thought` tokens."""
-        return [min(budget, thought) for budget in self.at]
-
-
-@dataclass(frozen=True)
 class BudgetExits:
     """Cuts every thought at the budgets `places`, and samples `answers` final answers at each cut. Links, groups and metrics are those of `ForcedExits`.
 
-    If a thought ended without a cut, the mark that the player wrote stays, and nothing is inserted. The thought ends with its mark or its last cut, and
-    trains its tokens once; a forced answer trains only its own tokens.
+    If a thought ended without a cut, the mark that the player wrote stays, and nothing is inserted. The thought ends with its mark or its last cut.
     """
 
     places: Budgets = Budgets()
     text: str = "</think>"  # inserted at a cut
-    mark: str = "</think>"  # the final answer of an answer follows this text
+    mark: str = "</think>"  # the final answer follows this text
     answers: int = 4  # final answers per cut
     limit: int = 128  # new tokens of a forced answer
     gives: ClassVar[frozenset[str]] = frozenset({"exits"})
@@ -153,7 +137,9 @@ class BudgetExits:
 
 @dataclass(frozen=True)
 class AnytimeReturn(Combines):
-    """Forced answers keep the reward of `reward`. A thought gets the mean score of its cuts, weighted by the prior. The component "anytime" has equal weights."""
+    """Forced answers keep the reward of `reward`. A thought gets the mean score of its cuts, weighted by the prior. The component "anytime" is the mean score
+    with equal weights.
+    """
 
     reward: Reward = Verified()
     prior: Prior = "uniform"
@@ -236,7 +222,6 @@ claims = (
         source="arXiv:2505.13438, the special case of GRPO: only scores at cuts enter the advantage",
         against="anytime_reasoner --credit.prior base --credit.baseline group --reward.prior base",
         own={"credit.prior": "base", "credit.baseline": "group"},
-        task="arithmetic",
         options={"level": "2"},
         fields=_SMALL,
         budget="steps=2",

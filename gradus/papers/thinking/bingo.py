@@ -4,12 +4,12 @@ too.
     c = cos(clip(n / n_ref, 0, pi/2))
     r = 1 + 5 c "if right, else" min(0, 2 (c - 1) + k s / s_ref - 5)
 
-An answer has n insignificant and s significant tokens; a reply of the start model to the same question has $n_ref$ and $s_ref$. c is 1 for n = 0,
-0.54 for $n = n_ref$, and 0 if n is at least 1.57 $n_ref$. So a right answer gets 1 to 6, and a wrong answer at most 0. In the first 50 steps k is $10
-/ pi$, so more significant tokens raise the reward of a wrong answer. From then on, k depends on the slope of the mean accuracy over the last 10 steps
-(by least squares). A fixed factor scales all slopes; with this factor the first slope has the size $10 / pi$. If the scaled slope is above 2.5, it
-becomes k. Else a counter j rises by one, and $k = max(-20/pi, -j/2)$; a steep step resets j. Apart from this, the method is PPO. Metrics:
-reward/filler (n), reward/significant (s), reward/factor (k).
+An answer has n insignificant and s significant tokens; a reply of the start model to the same question has $n_ref$ and $s_ref$. The factor c is 1 for n = 0,
+0.54 for $n = n_ref$, and 0 if n is at least 1.57 $n_ref$. So a right answer gets 1 to 6, and a wrong answer at most 0. In the first 50 steps k is $10 / pi$,
+so more significant tokens raise the reward of a wrong answer. From then on, k depends on the slope of the mean accuracy over the last 10 steps (by least
+squares). A fixed factor scales all slopes; with this factor the first slope has the size $10 / pi$. If the scaled slope is above 2.5, it becomes k. Else a
+counter j rises by one, and $k = max(-20/pi, -j/2)$; a scaled slope above 2.5 resets j. Apart from this, the method is PPO. Metrics: reward/filler (n),
+reward/significant (s), reward/factor (k).
 
 Use if: a rule can find the filler in an answer, and hard questions need long answers.
 Avoid if: no rule tells which tokens are insignificant, because every token then costs the same (see kimi_k1_5).
@@ -124,7 +124,7 @@ class SignificantLength(Combines):
     offset: float = 5.0  # subtracted from wrong answers
     first: float = 10 / math.pi  # k at first, and the size of the first scaled slope
     start_step: int = 50
-    period: int = 10  # steps of the slope
+    period: int = 10  # number of last steps over which the slope is measured
     threshold: float = 2.5
     name: ClassVar[str] = "significant_length"
 

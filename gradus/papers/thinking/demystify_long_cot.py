@@ -9,8 +9,8 @@
 A right answer of 0 tokens gets 2, and a right answer just below the limit L gets 1. A wrong answer gets -10 to 0: the longer the better. An answer
 that reaches the limit gets -10. So longer thought earns more only if short thought fails. The reward r is not discounted. Without a penalty, the
 model fills wrong answers with repeated text. The penalty has its own discount, gamma_p = 0.99, so it acts on the repeated tokens and on the tokens
-shortly before them. n is 40, and a token in several repeated n-grams has one penalty. One critic fits G, and lambda is 1. One half of the KL penalty
-of PPO (coefficient 0.01) is in each of the two sums. Apart from this, the method is PPO. Metrics: reward/length (r), reward/repetition (sum of p),
+shortly before them. An n-gram has 40 tokens, and a token in several repeated n-grams has one penalty. One critic fits G, and lambda is 1. One half of the KL
+penalty of PPO (coefficient 0.01) is in each of the two sums. Apart from this, the method is PPO. Metrics: reward/length (r), reward/repetition (sum of p),
 reward/repeated (share of tokens).
 
 The paper compares start models (base, SFT on short or on long chains), rewards, and noisy verifiers. To fine-tune a start first, add a stage:

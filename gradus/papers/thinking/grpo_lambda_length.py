@@ -63,7 +63,7 @@ def prices(lengths: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class PricedIfMostlyRight(Combines):
-    """Lowers the rewards of long right answers, only in the share of the groups with the most right answers: r (1 - alpha * price)."""
+    """In the groups with the most right answers, multiplies the reward of each right answer by 1 - alpha * price."""
 
     reward: Reward = Verified()
     share: float = 0.2  # lambda, the share of the groups with a price; 1: all groups with a right answer
@@ -84,7 +84,7 @@ class PricedIfMostlyRight(Combines):
         return await reshaped(self.reward, groups, signals, world, self.rule)
 
     def rule(self, groups: Sequence[Group]) -> list[tuple[np.ndarray, dict[str, np.ndarray]]]:
-        """Returns the rewards of judged groups, the modes and the penalties."""
+        """Returns, for each judged group, the rewards, and the components "length_price" and "efficient" (1 if the group has a price)."""
         shares = [right_of(g).mean() if g.trajectories else 0.0 for g in groups]
         lengths = [lengths_of(g).mean() if g.trajectories else 0.0 for g in groups]
         modes = efficient(shares, lengths, self.share)

@@ -76,12 +76,12 @@ class MetaPredictions:
     ask: str = "Reason about this problem in <meta>..</meta>. Then predict, as JSON: math_notion (list), pass_rate (0 to 8), solution_length (tokens)."
     count: int = 16  # predictions per problem; 0: none
     limit: int = 256  # new tokens of a prediction
-    base: float = 0.01  # of r_d
+    base: float = 0.01  # the base of the power in r_d
     notion_least: float = 0.2  # least r_n of a prediction that is imitated
     clone: bool = True  # whether corrected predictions are imitated
     weight: float = 1.0  # weight of the loss of the predictions
     gate_after: float = 0.2  # share of the run without gate and cut; 1: never
-    agree: float = 0.75  # share of equal extreme predictions that skips a problem
+    agree: float = 0.75  # a problem is skipped if this share of its predictions says 0, or says 8
     cut: float = 2.0  # a solution is cut at this multiple of the mean predicted length
     plays: ClassVar[str] = "answers"
 

@@ -51,7 +51,7 @@ class Sampler(Protocol):
     def mode(self, token: int) -> Literal["raw", "processed"]:
         """Returns "raw" if vLLM computes log-probabilities before temperature and truncation, and "processed" if it computes them afterwards.
 
-        `token`: any token with which a prompt may begin.
+        `token`: any token that may begin a prompt.
         """
         ...
 

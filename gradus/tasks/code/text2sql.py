@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -118,8 +118,7 @@ def _meta(database: str, query: str, trial: str, category: str, names: Sequence[
 
 
 def _shown(database: str, query: str) -> str:
-    found = read(database, query, RUNS)
-    return written_table(type(found)(found.columns, found.rows[:SHOWN], len(found.rows) > SHOWN))
+    return written_table(read(database, query, replace(RUNS, rows=SHOWN)))
 
 
 def script(table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

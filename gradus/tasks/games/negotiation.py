@@ -7,7 +7,7 @@ from functools import partial
 from random import Random
 
 from gradus.tasks.demonstrations import demonstrated
-from gradus.tasks.games.negotiation_environment import Bargain, Negotiation
+from gradus.tasks.games.negotiation_environment import POLITE, Advised, Bargain, Negotiation, understood
 from gradus.tasks.generated import Draft, Generated
 from gradus.types import Frozen, Sampling, UserError
 from gradus.types.parts import Task
@@ -18,23 +18,24 @@ LEVELS = {1: (3, 16, 4, 9), 2: (5, 30, 5, 12), 3: (10, 60, 6, 16), 4: (20, 90, 6
 TURNS = 6
 
 
-def negotiation(level: int = 1, skill: float = 1.0) -> Task:
+def negotiation(level: int = 1, skill: float = 1.0, team: bool = False) -> Task:
     """Buy for as little as possible: the prices are up to 25 at `level` 1 and up to 110 at `level` 4. The first price is above the buyer's limit.
 
     Utterances: "offer 9", "deal" (at the asked price) and "why" (asks for the cost), each also with "please". A deal earns the buyer's share of the gain.
     `skill`: the share of the training problems that have an expert's demonstration. The expert asks for the cost, and buys at the cost. The other
-    demonstrations draw their utterances and end with some gain. Raises: UserError for a share outside [0, 1].
+    demonstrations draw their utterances and end with some gain. `team`: whether a strategist plans each utterance of an agent; then the demonstration has the
+    plans and the utterances in turn. Raises: UserError for a share outside [0, 1].
     """
     if not 0 <= skill <= 1:
         raise UserError(f"task negotiation: `skill` is {skill}; give a share, a number from 0 to 1")
-    source = Generated("negotiation", make, level, (min(LEVELS), max(LEVELS)))
+    source = Generated("negotiation", partial(make, team=True) if team else make, level, (min(LEVELS), max(LEVELS)))
     held_out = replace(source, held_out=True)
-    source = source if skill == 1 else replace(source, make=partial(make, skill=skill))
+    source = source if skill == 1 else replace(source, make=partial(make, skill=skill, team=team))
     return Task(
         "negotiation",
         source,
         held_out,
-        environment=Negotiation(TURNS),
+        environment=Negotiation(TURNS, team),
         provides=frozenset({"demonstration", "solution", "difficulty", "limit", "cost", "ask"}),
         about='buy below a private limit: "lamp, limit 9" "12?" -> "please offer 6"; a turn is an utterance; level: prices',
         sampling=Sampling(max_tokens=18),
@@ -43,7 +44,7 @@ def negotiation(level: int = 1, skill: float = 1.0) -> Task:
     )
 
 
-def make(rng: Random, level: int, *, skill: float = 1.0) -> Draft:
+def make(rng: Random, level: int, *, skill: float = 1.0, team: bool = False) -> Draft:
     """Draws a thing, the seller's cost and first price, and the buyer's limit between them."""
     low, high, least, most = LEVELS[level]
     cost, gap = rng.randint(low, high), rng.randint(least, most)
@@ -52,7 +53,10 @@ def make(rng: Random, level: int, *, skill: float = 1.0) -> Draft:
     actions = expert(limit, cost, ask) if rng.random() < skill else []
     while not actions:
         actions = bargained(rng, limit, cost, ask)
-    pairs = demonstrated(Bargain(limit, cost, ask, TURNS), actions)
+    bargain = Bargain(limit, cost, ask, TURNS)
+    if team:
+        actions = [word for said in actions for word in (plan_of(said), said)]
+    pairs = demonstrated(Advised(bargain) if team else bargain, actions)
     return Draft(
         question=f"{thing}, limit {limit}",
         answer=limit,
@@ -73,6 +77,32 @@ def expert(limit: int, cost: int, ask: int) -> list[str]:
         actions.append(f"please offer {cost}" if actions else "please why")
         episode.play(actions[-1])
     return actions
+
+
+PLANS = ("ask", "ask kindly", "bid", "bid kindly", "deal")
+"""The plans of a strategist that the agent of the demonstrations understands."""
+
+
+def plan_of(said: str) -> str:
+    """Returns the plan that an utterance follows.
+
+    >>> plan_of("please offer 4"), plan_of("why")
+    ('bid kindly', 'ask')
+    """
+    meaning = understood(said)
+    plan = {"why": "ask", "offer": "bid"}.get(meaning.kind, "deal")
+    return f"{plan} kindly" if meaning.polite and plan != "deal" else plan
+
+
+def follow(plan: str, limit: int, cost: int | None) -> str:
+    """Returns the utterance of an agent that follows a plan. A bid is the seller's cost if the cost is known, else the buyer's limit.
+
+    >>> follow("bid kindly", 9, 4), follow("bid", 9, None), follow("ask", 9, None)
+    ('please offer 4', 'offer 9', 'why')
+    """
+    verb, _, manner = plan.partition(" ")
+    said = {"ask": "why", "bid": f"offer {limit if cost is None else cost}"}.get(verb, "deal")
+    return f"{POLITE} {said}" if manner else said
 
 
 def bargained(rng: Random, limit: int, cost: int, ask: int) -> list[str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gradus.types import Key, Problem, UserError
 from gradus.types.parts import Turn, World
 
 TAIL = 60  # characters of an utterance that are read, from its end
 POLITE = "please"
+SEATS = ("strategist", "agent")
 _OFFER = re.compile(r"\boffer ([0-9]{1,3})\b")
 
 
@@ -58,17 +59,26 @@ class Negotiation:
 
     The seller accepts an offer that is less than one step below the price. An offer below half of the cost changes nothing. Any other offer lowers the price
     by a step, but never below the cost + 1. The question "why" tells the cost. A deal ends the episode and earns `surplus`; without a deal the reward is 0.
+
+    With `team`, the strategist sees the last utterance and the seller's answer, and writes a plan; the agent sees the seller's answer and the plan, and speaks.
     """
 
     limit: int = 6  # largest number of turns; then the episode is truncated
+    team: bool = False  # whether a strategist writes a plan before every utterance of the agent
+
+    @property
+    def seats(self) -> tuple[str, ...]:
+        """The seats that act, in order; ("policy",) without a team."""
+        return SEATS if self.team else ("policy",)
 
     def __post_init__(self) -> None:
         if self.limit < 1:
             raise UserError(f"negotiation: `limit` is {self.limit}; it must be 1 turn or more")
 
-    def start(self, problem: Problem, key: Key, world: World) -> Bargain:
+    def start(self, problem: Problem, key: Key, world: World) -> Bargain | Advised:
         limit, cost, ask = (int(problem.meta[name]) for name in ("limit", "cost", "ask"))
-        return Bargain(limit, cost, ask, self.limit)
+        bargain = Bargain(limit, cost, ask, self.limit)
+        return Advised(bargain) if self.team else bargain
 
     def contributions(self, problem: Problem, utterances: Sequence[str]) -> dict[str, tuple[int, list[int]]]:
         """Returns, for each of three dimensions, the score of the dialogue (0 to 10) and the contribution of each utterance (0 to 3). Judges read these
@@ -133,9 +143,33 @@ class Bargain:
         return Turn(f"no; {self.ask}?", truncated=truncated, valid=said.kind == "offer", state=self._state())
 
 
+class Advised:
+    """One episode with one seller, in which two seats buy: the strategist plans, and the agent speaks."""
+
+    def __init__(self, bargain: Bargain) -> None:
+        self.bargain, self.plan = bargain, ""
+        self.seen = str(bargain.first.observation)  # the seller's last answer
+        self.first = replace(bargain.first, player=SEATS[0])
+        self.planned = False
+
+    async def step(self, action: str) -> Turn:
+        return self.play(action)
+
+    def play(self, action: str) -> Turn:
+        """Returns the turn after a plan of the strategist, or after an utterance of the agent."""
+        self.planned = not self.planned
+        if self.planned:
+            self.plan = action[-TAIL:].strip()
+            return Turn(f"{self.seen}\nplan: {self.plan}", player=SEATS[1], state=f"{self.seen} {self.plan}")
+        turn = self.bargain.play(action)
+        self.seen = str(turn.observation)
+        return replace(turn, observation=f"{action[-TAIL:].strip()}\n{self.seen}", player=SEATS[0])
+
+
 def replayed(problem: Problem, utterances: Sequence[str], turns: int = 6) -> tuple[Bargain, list[tuple[str, str]], list[Turn]]:
     """Plays a bargain with the given utterances. Returns the episode, (observation, utterance) of every turn, and the seller's answers."""
-    episode = Negotiation(turns).start(problem, Key(), None)  # type: ignore[arg-type]
+    limit, cost, ask = (int(problem.meta[name]) for name in ("limit", "cost", "ask"))
+    episode = Bargain(limit, cost, ask, turns)
     seen, pairs, answers = str(episode.first.observation), list[tuple[str, str]](), list[Turn]()
     for text in utterances:
         pairs.append((seen, text))

@@ -14,7 +14,7 @@ THINGS = ("car", "cart", "sled", "boat", "bike", "box", "robot", "train")
 DEVICES = ("lamp", "heater", "motor", "fan", "radio", "bell", "pump", "press")
 
 
-_TAIL = 64  # characters at the end of a completion in which the result must be
+_TAIL = 64  # the result must be within this number of characters at the end of a completion
 
 
 @dataclass(frozen=True)

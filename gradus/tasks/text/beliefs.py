@@ -21,10 +21,10 @@ _TAIL = 200  # characters of a completion that are read
 def beliefs(level: int = 2) -> Task:
     """Makes the task. `level` 1 to 4: 3 to 6 events, such as "ann ball box" (ann puts the ball in the box), "bob out" and "bob in".
 
-    A question asks where the thing is, or where a person thinks the thing is. The person thinks of the last place to which the person saw the thing move.
-    The thing moves at least twice, so the answer depends on the order of the events, which `meta["events"]` keeps. The answer is in the last `<answer>`
-    tag, or after the last "=". A worked solution has one of three forms, at random: only the answer; the places between `<social>` tags and the answer;
-    or the places, a thought between `<think>` tags, and the answer.
+    A question asks where the thing is, or where a person thinks the thing is. A person sees some of the moves, and thinks that the thing is still at the end
+    of the last of these moves. The thing moves at least twice, so the answer depends on the order of the events, which `meta["events"]` keeps. The answer is
+    in the last `<answer>` tag, or after the last "=". A worked solution has one of three forms, at random: only the answer; the places between `<social>`
+    tags and the answer; or the places, a thought between `<think>` tags, and the answer.
     """
     return generated_task(
         "beliefs", _beliefs, verify, level=level, levels=(1, 4), max_tokens=160, chance=0.3,

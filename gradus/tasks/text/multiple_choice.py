@@ -130,7 +130,7 @@ def _facts(rng: random.Random, level: int) -> Question:
     ends = layers[0] if back else layers[-1]
     stem = f"{' '.join(flat[i] for i in order)};{asked}"
     steps = f"{' '.join(reversed(walk) if back else walk)} {right}"
-    # With several links the content leaves names out: the puzzle is the order of the facts and the question. With one link it keeps names,
+    # With several links the content leaves names out: the puzzle is the order of the facts and the question. With one link the content keeps names,
     # because too few puzzles would be left to hold any out.
     seen: dict[int, int] = {}
     places = [(i // count, seen.setdefault(i % count, len(seen))) for i in order]

@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from gradus.credit.turns import first_tokens
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.reinforce import reinforce
-from gradus.papers.credit.archer import HEADS, UtteranceAdvantage, UtteranceTargets, archer, first_tokens, readers, utterance_targets
+from gradus.papers.credit.archer import HEADS, UtteranceAdvantage, UtteranceTargets, archer, readers, utterance_targets
 from gradus.testing.methods import steps_of, toy_run, toy_trajectory
 from gradus.training.launch import go
 from gradus.types import Frozen, Group, Key

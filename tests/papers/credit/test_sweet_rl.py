@@ -15,8 +15,8 @@ from torch.testing import assert_close
 from gradus.objectives.preference import preference_losses
 from gradus.objectives.scores import LogRatio, TurnMeans
 from gradus.objectives.terms import evaluate
-from gradus.papers.credit.sweet_rl import CRITIC, RankedTurns, WithAnswers, drawn_pairs, sweet_rl
-from gradus.rollouts.privileged import STREAM, PrivilegedPrompt
+from gradus.papers.credit.sweet_rl import CRITIC, RankedTurns, drawn_pairs, sweet_rl
+from gradus.rollouts.privileged import STREAM, PrivilegedPrompt, WithAnswers
 from gradus.schedules.constant import ConstantSchedule
 from gradus.testing.methods import REFERENCE, check_micro_batches, check_same_update, toy_batch, toy_group, toy_trajectory, train_toy
 from gradus.types import Frozen, Group, Key, UserError
@@ -183,7 +183,7 @@ def test_the_stages():
     stages = sweet_rl.schedule.stages
     assert stages["turns"].players == Frozen(critic="critic.critic")
     assert sweet_rl.players["critic"].objective is None
-    assert isinstance(CRITIC["rollout"], WithAnswers)
+    assert CRITIC["rollout"] == WithAnswers(sweet_rl.rollout.rollout)
     assert (sweet_rl.rollout.count, sweet_rl.rollout.pairs, sweet_rl.rollout.rollout.max_turns) == (16, 4, 10)
     with pytest.raises(UserError, match="`tell` is"):
         RankedTurns(tell="no place")

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.search.rest_rl import AnswerSearch, BoundedUCT, PartialSolutions, TreeStates, beginnings, deviation, rest_rl, weights
+from gradus.papers.search.rest_rl import AnswerSearch, PartialSolutions, TreeStates, beginnings, deviation, rest_rl, weights
 from gradus.rewards.verified import Verified
 from gradus.schedules.constant import ConstantSchedule
 from gradus.search.node_values import PlayerValue, RewardOfText
-from gradus.search.tree import UCT, Node
+from gradus.search.tree import UCT, BoundedUCT
 from gradus.search.tree_search import TreeSearch
 from gradus.testing.methods import (
     TOY,
@@ -152,18 +152,6 @@ def test_at_the_limit_it_is_grpo_and_else_it_is_not() -> None:
     plain = rest_rl.but(schedule=ONE, rollout__share=0.0, rollout__std_min=0.0)
     check_same_update(plain, grpo)
     check_different_update(rest_rl.but(schedule=ONE, rollout__step="b"), grpo)
-
-
-def test_the_bound_of_a_child_by_hand() -> None:
-    root = Node("root", visits=10, expanded=True)
-    one, two = root.add("one", visits=4, total=2.0), root.add("two")
-    assert one.value + BoundedUCT(0.2).bonus(one) == pytest.approx(0.6795, abs=1e-4)  # 0.5 + 0.2 sqrt(3.302585 / 4.1)
-    assert BoundedUCT(0.2).bonus(two) == pytest.approx(1.1494, abs=1e-4)  # 0.2 sqrt(3.302585 / 0.1), and not infinite
-    assert BoundedUCT(0.2).chosen(root) == [two]
-    assert BoundedUCT(0.05).chosen(root) == [one]
-    assert BoundedUCT(0.05).chosen(Node("root")) != []
-    with pytest.raises(UserError, match=r"BoundedUCT\.c"):
-        BoundedUCT(-1.0)
 
 
 def test_a_child_without_a_visit_can_be_left_out() -> None:

@@ -13,13 +13,13 @@ from gradus.papers.thinking.anytime_reasoner import (
     AnytimeReturn,
     BudgetExits,
     BudgetRelative,
-    Budgets,
     anytime_reasoner,
     budget_relative,
     prior_of,
 )
 from gradus.recipe.core import changes
 from gradus.rewards.verified import Verified
+from gradus.rollouts.exits import Budgets
 from gradus.testing.methods import TOY, check_micro_batches, readable, scripted_world, steps_of, toy_group, toy_trajectory
 from gradus.types import Ended, Frozen, Group, Key, Request, UserError
 
@@ -161,15 +161,12 @@ def test_a_thought_that_ended_by_itself_gets_no_text() -> None:
 
 
 def test_a_short_thought_counts_as_a_whole() -> None:
-    assert Budgets((2, 4, 9)).cuts(6) == [2, 4, 6]
     ((group,), _) = run(BudgetExits(Budgets((2, 9)), answers=1, **PARTS), lambda ask: "Z" if "exit" in ask.request.tags else "")
     assert [everything(t) for t in group.trajectories] == ["..=Z|", "..=Z|", ""]
 
 
 def test_wrong_settings_are_refused() -> None:
     for make, text in (
-        (lambda: Budgets(()), "ascending"),
-        (lambda: Budgets((3, 2)), "ascending"),
         (lambda: BudgetExits(mark=""), "BudgetExits.mark is empty"),
         (lambda: BudgetExits(answers=0), "answers"),
         (lambda: BudgetExits(limit=0), "limit"),
