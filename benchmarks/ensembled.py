@@ -22,7 +22,7 @@ import torch
 import gradus
 from gradus.comparison.claim_runs import judged, record, script_result
 from gradus.comparison.claims import known
-from gradus.environments.span_mixture import SpanMixture, softmax
+from gradus.papers.search.rlae import SpanMixture, softmax
 from gradus.recipe.registry import recipe
 from gradus.study.evaluate import solved
 from gradus.study.held_out import held_out_requests

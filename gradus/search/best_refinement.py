@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from gradus.rewards.reward_model import chance_of
-from gradus.rewards.step_scores import scores_at_ends
 from gradus.rollouts.asked import sampling_of, single
 from gradus.rollouts.auto import Auto, one_each, rolled
 from gradus.rollouts.demonstrations import told
@@ -20,7 +19,7 @@ from gradus.types import Group, Problem, Request, Trajectory, UserError
 from gradus.types.parts import World
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Value
-from gradus.types.spans import STEPS, Marking
+from gradus.types.spans import STEPS, Marking, scores_at_ends
 
 WAYS = ("draft", "sample", "global", "local")
 
@@ -40,7 +39,7 @@ class BestRefinement:
     names_players: ClassVar[tuple[str, ...]] = ("orm", "sorm")
 
     def __post_init__(self) -> None:
-        check_ranges(self, threshold="[0, 1]")
+        check_ranges(self, threshold="(0, 1)")
         if not self.ways or not set(self.ways) <= set(WAYS):
             raise UserError(f"BestRefinement.ways is {self.ways}; give one or more of {', '.join(WAYS)}")
 
@@ -83,7 +82,8 @@ class BestRefinement:
         """Returns the draft with the mark before its first bad step; None if no step is bad."""
         drafts = [Draft(r, t, rows_of(self.marking, t, world)[0]) for r, t in pairs]
         rows = await world.score([t.contexts[0] for _, t in pairs], Value(), self.sorm)
-        bad = [np.flatnonzero(chance_of(scores_at_ends(row, d.row)) < self.threshold) for row, d in zip(rows, drafts, strict=True)]
+        limit = math.log(self.threshold / (1 - self.threshold))  # of the value before the sigmoid
+        bad = [np.flatnonzero(scores_at_ends(row, d.row) < limit) for row, d in zip(rows, drafts, strict=True)]
         return [d.marked(int(steps[0]), world) if len(steps) else None for d, steps in zip(drafts, bad, strict=True)]
 
     async def _greedy(self, requests: Sequence[Request], world: World) -> list[Trajectory]:

@@ -43,7 +43,6 @@ from gradus.objectives.terms import Imitation
 from gradus.papers.bases.sft import sft
 from gradus.recipe.claim import Claim
 from gradus.rewards.reward_model import chance_of
-from gradus.rewards.step_scores import scores_at_ends
 from gradus.rewards.verified import Verified
 from gradus.rollouts.spans import rows_of
 from gradus.rollouts.step_repairs import Draft, StepRepairs, said_before
@@ -57,6 +56,7 @@ from gradus.types.parts import Reward, World
 from gradus.types.players import Copy, Head, Player
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Value
+from gradus.types.spans import scores_at_ends
 
 
 @dataclass(frozen=True)
