@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -22,6 +23,7 @@ import gradus
 from gradus.comparison.claim_runs import measure, script_result
 from gradus.comparison.claims import known
 from gradus.lab.folder import RunFolder
+from gradus.papers.agents.chain_of_agents import ScriptedTeam, TeamTraces
 from gradus.recipe.registry import recipe
 from gradus.types import Frozen
 
@@ -38,7 +40,7 @@ class Start:
     like: str | None = None  # the recipe whose environment the fine-tuning plays; None: the task's own
     problems: int = 100  # held-out problems of its evaluations
     player: str | None = None  # the player of both arms that gets the model; None: it is the start model
-    stage: str | None = None  # the stage of the recipe `like` whose changes the fine-tuning has; None: only its environment
+    rollout: Any = None  # makes the texts of the fine-tuning; None: the task's demonstrations
 
 
 RETRIES = Start("benchmarks/retries.py:retries", {}, 150, 1e-3, model="gradus/policies/tiny/base")
@@ -89,6 +91,8 @@ TUTORING = Start("tutor", {"level": "1", "skill": "0"}, 60, model="gradus/polici
 REPAIRING = Start("code_repair", {"level": "2"}, 100, model="gradus/policies/tiny/base", problems=20)
 """A start model that was shown edits of programs with a fault."""
 
+TEAM = TeamTraces(ScriptedTeam(slips=0.2, checks=False), least=3)
+"""Short logs of a team, because the tags of a check alone are a hundred tokens of the small model."""
 STARTS = {
     **dict.fromkeys(("epo", "epo-keys"), PLANNING),
     **dict.fromkeys(("pedagogical_rl", "pedagogical_rl-price", "pedagogical_rl-gain"), TUTORING),
@@ -167,7 +171,7 @@ STARTS = {
     ),
     "rstar2_agent": replace(SLIPPING, like="rstar2_agent"),
     "chain_of_agents": Start(
-        "search_qa", {"level": "2", "instruction": "false"}, 150, model="gradus/policies/tiny/words", like="chain_of_agents", problems=16, stage="sft"
+        "search_qa", {"level": "1", "instruction": "false"}, 100, model="gradus/policies/tiny/words", like="chain_of_agents", problems=16, rollout=TEAM
     ),
     **dict.fromkeys(("thor", "thor-repair"), replace(SLIPPING, like="thor")),
     "retool": replace(PROGRAMS, like="retool"),
@@ -189,10 +193,9 @@ STARTS = {
 def model(start: Start, folder: Path) -> str:
     """Returns the folder of the start model. It is trained if `folder` does not exist."""
     if not folder.exists():
-        sft, like = recipe("sft"), None if start.like is None else recipe(start.like)
-        changes = {} if like is None else {"environment": like.environment} if start.stage is None else like.schedule.stages[start.stage].changes
+        sft = recipe("sft") if start.rollout is None else recipe("sft").but(rollout=start.rollout)
         gradus.train(
-            sft.but(**changes),
+            sft if start.like is None else sft.but(environment=recipe(start.like).environment),
             task=start.task, task_options=start.options, steps=start.steps, run=folder, model=start.model,
             setting__learning_rate=start.rate, setting__prompts=4, setting__group=8, setting__eval_every=0, study__problems=start.problems,
         )  # fmt: skip

@@ -7,22 +7,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from gradus.papers.agents.chain_of_agents import (
-    AGENTS,
-    Activation,
-    FormedOutcome,
-    ScriptedTeam,
-    TeamTraces,
-    chain_of_agents,
-    formed,
-    kept,
-    log_of,
-    turns_of,
-)
+from gradus.papers.agents.chain_of_agents import AGENTS, FormedOutcome, ScriptedTeam, TeamTraces, chain_of_agents
 from gradus.papers.bases.dapo import dapo
 from gradus.recipe.core import changes
 from gradus.rewards.verified import Verified
 from gradus.rollouts.dynamic_sampling import DynamicSampling
+from gradus.rollouts.team_logs import Activation, formed, kept, log_of, turns_of
 from gradus.schedules.constant import ConstantSchedule
 from gradus.tasks.code.python_tool import python_tool
 from gradus.tasks.text.search_qa import search_qa
@@ -200,6 +190,8 @@ def test_without_tools_and_ceiling_it_is_dapo_with_a_binary_reward() -> None:
 
 
 def test_a_task_without_queries_is_refused() -> None:
+    task = python_tool(1)
+    (problem,) = task.source.draw([0], 1, Key(0))
+    world, _ = scripted_world(task, lambda ask: "")
     with pytest.raises(UserError, match="ScriptedTeam"):
-        TeamTraces().check_task(python_tool(1))
-    TeamTraces().check_task(TASK)
+        asyncio.run(SURE.solve(problem, Key(0), world))
