@@ -120,7 +120,6 @@ APART = {
     "gradus.credit.step_samples": {"HighEntropySteps", "StepRelative"},
     "gradus.objectives.scores": {"TurnMeans"},
     "gradus.credit.step_values": {"CriticAdvantage", "StepChances", "TreeChanges", "ValueChanges"},
-    "gradus.papers.bases.process_reward_model": {"StepLabels"},
     "gradus.papers.credit.attnrl": {"NodeAdvantage"},
     "gradus.papers.credit.hicra": {"Planning"},
     "gradus.papers.credit.aapo": {"AdvantageMomentum"},

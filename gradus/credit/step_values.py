@@ -116,15 +116,17 @@ class TreeChanges:
 class StepChances:
     """Takes the value before each step (from the stream `value`) as the return. Only the first action of a step has a weight.
 
-    The value before step k is the label of the text up to the end of step k - 1. All advantages are 1, because only the returns matter here.
+    The value before step k is the label of the text up to the end of step k - 1. With `last`, the answer's own reward is the return of the last action, so
+    the whole answer has a label, too. A process reward model can learn from these labels. All advantages are 1, because only the returns matter here.
     """
 
+    last: bool = False
     needs: ClassVar[tuple[Signal, ...]] = ()
     gives: ClassVar[frozenset[str]] = frozenset({"returns"})
     asks: ClassVar[Mapping[str, str]] = Frozen({"step values": "--rollout MonteCarloValues"})
 
     def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
-        return [[_chances(t) for t in g.trajectories] for g in groups]
+        return [[_chances(t, last=self.last) for t in g.trajectories] for g in groups]
 
 
 @dataclass(frozen=True)
@@ -153,15 +155,18 @@ def sigmoid(values: np.ndarray) -> np.ndarray:
     return 0.5 * (1 + np.tanh(np.asarray(values, np.float64) / 2))
 
 
-def _chances(trajectory: Trajectory) -> Credited:
+def _chances(trajectory: Trajectory, *, last: bool) -> Credited:
     numbers, values = steps_of(trajectory)
-    if wrong := [v for v in values if not 0 <= v <= 1]:
+    own = [trajectory.value] if last and len(numbers) else []
+    if wrong := [v for v in (*values, *own) if not 0 <= v <= 1]:
         raise UserError(
             f"the critic learns probabilities, so the values of steps must be from 0 to 1, but a step of {trajectory.id} has the value "
             f"{wrong[0]:g}; scale the reward"
         )
     first = (numbers >= 0) & (np.diff(numbers, prepend=-1) != 0)
     returns = np.where(numbers >= 0, np.append(values, 0.0)[numbers], 0.0)
+    if own and not first[-1]:  # if the last step is a single action, this action already has the label of the step before
+        returns[-1], first[-1] = own[0], True
     return Credited(np.ones(len(numbers)), returns, first.astype(np.float64))
 
 

@@ -20,7 +20,6 @@ _EXITS = "gradus.papers.thinking.anytime_reasoner:BudgetExits"
 _FINISHED = "gradus.rollouts.flow_sampling:FinishedSamples"
 _HEADS = "gradus.papers.control.wsrl:SomeHeads"
 _HINTS = "gradus.papers.guidance.rlad:UsefulHints"
-_LABELS = "gradus.papers.bases.process_reward_model:StepLabels"
 _LEGAL = "gradus.papers.credit.gigpo:LegalReturn"
 _LENGTH = "gradus.papers.guidance.fast_math_r1:CharacterLength"
 _MAJORITY = "gradus.papers.rewards.ttrl:WatchedMajority"
@@ -35,7 +34,6 @@ _SHUFFLED = "gradus.papers.rewards.timehc_rl:ShuffledGroups"
 
 VARIANTS: Mapping[str, tuple[str, Callable[[Any], bool], str]] = {
     "gradus.credit.bellman:SoftBellman": ("subset", lambda subset: subset is not None, _HEADS),
-    "gradus.credit.step_values:StepChances": ("last", bool, _LABELS),
     "gradus.rewards.player_judge:PlayerJudge": ("soft", bool, _CHANCE),
     "gradus.selection.filters:Best": ("above", lambda above: above is not None, _HINTS),
     "gradus.objectives.regression:LogRatioRegression": ("units", lambda units: isinstance(units, dict) and str(units.get("part")).endswith(":Pairs"), _PAIRS),
@@ -62,7 +60,6 @@ VARIANTS: Mapping[str, tuple[str, Callable[[Any], bool], str]] = {
 
 WITHOUT: Mapping[str, Stored] = {
     "gradus.credit.bellman:SoftBellman": {"subset": None},
-    "gradus.credit.step_values:StepChances": {"last": False},
     "gradus.rewards.player_judge:PlayerJudge": {"soft": False},
     "gradus.selection.filters:Best": {"above": None},
     "gradus.credit.kl_penalty:KLPenalty": {"within": None},
@@ -91,7 +88,6 @@ WITHOUT: Mapping[str, Stored] = {
     _EXITS: {"trace": "apart"},
     _FINISHED: {"keep": "sample"},
     _HINTS: {"above": 0.0, "count": 1},
-    _LABELS: {"last": True},
     _LENGTH: {"characters": True, "weight": 1.0, "after": 0.0},
     _PAIRS: {"units": {"part": "gradus.objectives.regression:Pairs"}},
     _OPTIONAL: {"required": False},

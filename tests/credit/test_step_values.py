@@ -90,3 +90,13 @@ def test_a_critic_learns_the_values_at_the_first_token_of_each_step():
     assert found.advantages.tolist() == [1] * 4
     with pytest.raises(UserError, match=r"has the value 1\.5"):
         StepChances().assign([Group("g", (answer([0, 1], [1.0, 1.5], 1.0),))], {})
+
+
+def test_the_answer_itself_is_the_label_of_the_last_action():
+    made = Group("g", (answer([0, 0, 1, 1], [0.5, 0.25], 1.0), answer([0, 1], [0.5, 0.25], 1.0, "u")))
+    ((found, short),) = StepChances(last=True).assign([made], {})
+    assert found.returns.tolist() == [0.5, 0.5, 0.25, 1.0]
+    assert found.weights.tolist() == [1, 0, 1, 1]
+    assert (short.returns.tolist(), short.weights.tolist()) == ([0.5, 0.25], [1, 1])  # a last step of one action keeps its own label
+    with pytest.raises(UserError, match=r"has the value 1\.5"):
+        StepChances(last=True).assign([Group("g", (answer([0, 0], [1.0], 1.5),))], {})

@@ -8,13 +8,11 @@ import pytest
 
 from gradus.credit.bellman import SoftBellman
 from gradus.credit.kl_penalty import KLPenalty
-from gradus.credit.step_values import StepChances
 from gradus.credit.within import Within
 from gradus.environments.tools import Tools
 from gradus.objectives.regression import LogRatioRegression
 from gradus.papers.agents.aepo import RareBranches
 from gradus.papers.agents.r1_code_interpreter import SignedAnswer
-from gradus.papers.bases.process_reward_model import StepLabels
 from gradus.papers.control.wsrl import SomeHeads
 from gradus.papers.credit.gigpo import LegalReturn
 from gradus.papers.credit.stratified_grpo import Blended
@@ -136,8 +134,6 @@ ERRANDS = {"part": "gradus.rollouts.sub_agents:SubAgents", "players": {"map": {}
         (older(Unmasking(), Unmasking(), "order", "per_step", how={"part": "gradus.types.masks:Unmask", "order": "left", "per_step": 2}), Unmasking("left", 2)),
         (older(SoftBellman(gamma=0.5), SoftBellman(), subset=None), SoftBellman(gamma=0.5)),
         (older(SoftBellman(gamma=0.5, entropy=False), SoftBellman(), subset=3), SomeHeads(SoftBellman(gamma=0.5, entropy=False), 3)),
-        (older(StepChances(), StepChances(), last=False), StepChances()),
-        (older(StepLabels(), StepChances(), last=True), StepLabels()),
         (older(PlayerJudge("a", 2), PlayerJudge(), soft=False), PlayerJudge("a", 2)),
         (older(PlayerJudge("a"), PlayerJudge(), soft=True), VerdictChance("a")),
         (older(Best(3), Best(), above=None), Best(3)),

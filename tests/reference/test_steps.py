@@ -18,7 +18,6 @@ from gradus.credit.step_values import CriticAdvantage, StepChances, TreeChanges,
 from gradus.objectives.ratios import SpanRatio
 from gradus.objectives.scores import TurnMeans
 from gradus.papers.agents.ledex import SegmentGAE
-from gradus.papers.bases.process_reward_model import StepLabels
 from gradus.papers.credit.aapo import AdvantageMomentum
 from gradus.papers.credit.attnrl import NodeAdvantage
 from gradus.papers.credit.barl import BayesAdaptive
@@ -45,9 +44,9 @@ RULES_OF_STEPS = [
     RankRelative(0.0, 0.3, -0.2, -0.5),
 ]
 RATIOS_OF_SPANS = [SpanRatio(), SpanRatio("behaviour")]
-CHANCES, LABELS, NODES, CRITIC, TURNS = StepChances(), StepLabels(), NodeAdvantage(), CriticAdvantage(), TurnMeans()
+CHANCES, NODES, CRITIC, TURNS = StepChances(), NodeAdvantage(), CriticAdvantage(), TurnMeans()
 SEGMENTS = [SegmentGAE(gamma, 0.7, whitened) for gamma in (1.0, 0.9) for whitened in (True, False)]
-WITH_INPUTS_OF_THEIR_OWN = [CHANCES, LABELS, NODES, CRITIC, TURNS, *SEGMENTS]
+WITH_INPUTS_OF_THEIR_OWN = [CHANCES, NODES, CRITIC, TURNS, *SEGMENTS]
 """Parts that do not read the answers of `drawn`. Each has a test with a plain loop below."""
 
 
@@ -198,23 +197,6 @@ def test_chances_of_steps() -> None:
         assert c.weights is not None
         assert c.returns.tolist() == pytest.approx([one["values"][k] if k >= 0 else 0.0 for k in spans])
         assert c.weights.tolist() == [float(k >= 0 and k not in spans[:i]) for i, k in enumerate(spans)]
-
-
-def test_labels_of_steps_and_of_the_whole_answer() -> None:
-    given = drawn(5)
-    groups = records(given)
-    found = [c for row in LABELS.assign(groups, {}) for c in row]
-    answers = [t for g in groups for t in g.trajectories]
-    for c, t, one in zip(found, answers, (one for row in given for one in row), strict=True):
-        spans = one["spans"]
-        due = [one["values"][k] if k >= 0 else 0.0 for k in spans]
-        marked = [k >= 0 and k not in spans[:i] for i, k in enumerate(spans)]
-        if not marked[-1]:
-            due[-1], marked[-1] = t.value, True
-        assert c.returns is not None
-        assert c.weights is not None
-        assert c.returns.tolist() == pytest.approx(due)
-        assert c.weights.tolist() == [float(m) for m in marked]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -17,14 +17,6 @@ Departures: Each step is a sentence in the paper; here it is a line, or an equat
 needs no continuations.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
-
-import numpy as np
-
 from gradus.credit.step_values import StepChances
 from gradus.objectives.chances import ChanceLoss
 from gradus.papers.bases.reward_model import reward_model
@@ -32,42 +24,14 @@ from gradus.recipe.claim import Claim
 from gradus.rollouts.behaviour_policy import BehaviourPolicy
 from gradus.rollouts.values import MonteCarloValues
 from gradus.selection.filters import Everything
-from gradus.types import Frozen, Group, Trajectory, UserError
-from gradus.types.parts import Credited, Signals
-from gradus.types.signals import Signal
-
-
-@dataclass(frozen=True)
-class StepLabels:
-    """The labels of `StepChances`. The answer's own reward is the label of the last action, so the whole answer has a label, too."""
-
-    needs: ClassVar[tuple[Signal, ...]] = ()
-    gives: ClassVar[frozenset[str]] = StepChances.gives
-    asks: ClassVar[Mapping[str, str]] = StepChances.asks
-
-    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
-        rows = StepChances().assign(groups, signals)
-        return [[_ended(t, c) for t, c in zip(g.trajectories, row, strict=True)] for g, row in zip(groups, rows, strict=True)]
-
-
-def _ended(trajectory: Trajectory, credited: Credited) -> Credited:
-    """Adds the label of the whole answer. If the last step is a single action, this action already has the label of the step before."""
-    if not trajectory.actions:
-        return credited
-    if not 0 <= trajectory.value <= 1:
-        raise UserError(f"the model learns probabilities, but answer {trajectory.id} has the reward {trajectory.value:g}; scale the reward to 0 to 1")
-    returns, weights = np.array(credited.returns), np.array(credited.weights)
-    if not weights[-1]:
-        returns[-1], weights[-1] = trajectory.value, 1.0
-    return replace(credited, returns=returns, weights=weights)
-
+from gradus.types import Frozen
 
 process_reward_model = reward_model.derive(
     "process_reward_model",
     "A value head learns the chance of a right answer after every step, from continuations or from checked steps.",
     rollout=BehaviourPolicy("sampler", MonteCarloValues(count=8)),
     selection=Everything(),
-    credit=StepLabels(),
+    credit=StepChances(last=True),
     objective=Frozen(steps=ChanceLoss()),
 )
 

@@ -9,14 +9,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gradus.papers.bases.process_reward_model import StepLabels, process_reward_model
+from gradus.credit.step_values import StepChances
+from gradus.papers.bases.process_reward_model import process_reward_model
 from gradus.papers.bases.reward_model import reward_model
 from gradus.rollouts.behaviour_policy import BehaviourPolicy
 from gradus.rollouts.demonstrations import DemonstratedPairs
 from gradus.rollouts.values import MonteCarloValues
 from gradus.study.pair_accuracy import PairAccuracy
 from gradus.testing.methods import TOY, check_different_update, check_same_update, loss_and_gradient, toy_group, train_toy
-from gradus.types import Frozen, Group, UserError
+from gradus.types import Frozen
 from gradus.types.signals import Value
 from gradus.types.spans import Separated
 
@@ -30,28 +31,12 @@ def test_loss_by_hand():
     (t,) = toy_group(1, lengths=[4]).trajectories
     context = replace(t.contexts[0], streams=Frozen(span=np.array([0, 0, 1, 1], np.int32), value=np.array([0.5, 0.5, 0.25, 0.25])))
     group = toy_group(1, lengths=[4]).but(trajectories=(t.but(contexts=(context,)),))
-    ((found,),) = StepLabels().assign([group], {})
+    ((found,),) = StepChances(last=True).assign([group], {})
     made = group.but(trajectories=(group.trajectories[0].but(returns=found.returns, weights=found.weights, advantages=found.advantages),))
     loss, slopes, _ = loss_and_gradient(process_reward_model.objective, [made], [0.0, 9.0, math.log(3), math.log(3)], want=Value())
     second = -(0.25 * math.log(0.75) + 0.75 * math.log(0.25))
     assert loss == pytest.approx((math.log(2) + second - math.log(0.75)) / 3, rel=1e-6)
     assert slopes == pytest.approx([0, 0, 0.5 / 3, -0.25 / 3], abs=1e-7)
-
-
-def labelled(steps, values, reward):
-    """An answer whose actions have these steps; `values` are those before each step."""
-    (t,) = toy_group(reward, lengths=[len(steps)]).trajectories
-    return t.but(contexts=(replace(t.contexts[0], streams=Frozen(span=np.array(steps, np.int32), value=np.array([values[s] for s in steps]))),))
-
-
-def test_the_answer_itself_is_the_label_of_the_last_action():
-    made = Group("g", (labelled([0, 0, 1, 1], [0.5, 0.25], 1.0), labelled([0, 1], [0.5, 0.25], 1.0)))
-    ((found, short),) = StepLabels().assign([made], {})
-    assert found.returns.tolist() == [0.5, 0.5, 0.25, 1.0]
-    assert found.weights.tolist() == [1, 0, 1, 1]
-    assert (short.returns.tolist(), short.weights.tolist()) == ([0.5, 0.25], [1, 1])  # a last step of one action keeps its own label
-    with pytest.raises(UserError, match=r"has the reward 1\.5"):
-        StepLabels().assign([Group("g", (labelled([0, 0], [1.0], 1.5),))], {})
 
 
 def test_all_answers_teach_and_the_sampler_stays():
