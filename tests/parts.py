@@ -55,6 +55,7 @@ from gradus.papers.credit.oprl import ImplicitSteps
 from gradus.papers.credit.stratified_grpo import Blended
 from gradus.papers.credit.tempo import PrefixTree
 from gradus.papers.data.clpo import ByDifficulty
+from gradus.papers.data.pcl import RateError
 from gradus.papers.generation.awm import VelocityGap
 from gradus.papers.guidance.chord_phi import Likelihood, Undecided
 from gradus.papers.guidance.grao import Aligned
@@ -89,8 +90,10 @@ from gradus.types.signals import LogProbs
 OF_ROWS = {
     "gradus.objectives.actor_critic": {"TDError", "SoftPolicy", "Temperature", "Conservative"},
     "gradus.credit.bellman": {"SoftBellman", "Bellman", "Expectile"},
+    "gradus.papers.control.wsrl": {"SomeHeads"},
 }
-"""Parts that read rows of transitions under controllers. Worked out by hand in tests/invariance/test_rows.py and tests/credit/test_bellman.py."""
+"""Parts that read rows of transitions under controllers. Worked out by hand in tests/invariance/test_rows.py, tests/credit/test_bellman.py and
+tests/papers/control/test_wsrl.py."""
 APART = {
     "gradus.objectives.temporal": {"Targets"},
     "gradus.objectives.denoised": {"DenoisedPolicy"},
@@ -202,6 +205,7 @@ TERMS = [
     *(EntropyBonus(0.3, average) for average in AVERAGES),
     *(EntropyBonus(0.3, weight=weight) for weight in WEIGHTS),
     *(ValueLoss(clip, average=average) for clip in (0.2, None) for average in AVERAGES),
+    RateError(),
     *(ChanceLoss(average=average) for average in AVERAGES),
     *(Imitation(average, 0.5, source) for source in ("policy", "expert") for average in AVERAGES),
     *(Imitation(weight=weight) for weight in WEIGHTS),

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from gradus.credit.gae import action_rewards, last_value
-from gradus.types import Frozen, Group, Key, Trajectory
+from gradus.types import Frozen, Group, Trajectory
 from gradus.types.control import EndValues, NextAction, NextQOfAll, NumberOf, QValues
 from gradus.types.parts import Credited, Signals
 from gradus.types.ranges import check_ranges
@@ -32,16 +32,6 @@ def bootstrapped(rewards: np.ndarray, done: np.ndarray, following: np.ndarray, *
     return rewards.astype(np.float64) + gamma * (1.0 - done.astype(np.float64)) * following.astype(np.float64)
 
 
-def least_of(values: np.ndarray, subset: int | None, key: Key) -> np.ndarray:
-    """Returns [A]: the smallest value over all heads, or over `subset` heads. The key draws one subset for all rows.
-
-    Args: values [A, heads].
-    """
-    if subset is not None and subset < values.shape[1]:
-        values = values[:, np.sort(key.permutation(values.shape[1])[:subset])]
-    return values.min(1)
-
-
 def _rows(groups: Sequence[Group]) -> list[Trajectory]:
     return [t for g in groups for t in g.trajectories]
 
@@ -51,16 +41,13 @@ def _spread(groups: Sequence[Group], rows: Sequence[Credited]) -> list[list[Cred
     return [[next(left) for _ in g.trajectories] for g in groups]
 
 
-def _key(trajectory: Trajectory) -> Key:
-    return Key(int(trajectory.stream("key")[0])).fold("subset")
-
-
 @dataclass(frozen=True)
 class SoftBellman:
     """y = r + gamma (1 - done) (min_j Q_j(s', a') - alpha log pi(a' | s')). The actor draws a' with its current weights.
 
-    The minimum is over all heads of the player `target`. With `subset`, the minimum is over this number of heads, and every round draws other heads (Chen et
-    al., REDQ, arXiv:2101.05982). Reference: Haarnoja et al., Soft Actor-Critic, arXiv:1801.01290, eq. 8; two heads and their minimum: arXiv:1812.05905, section
+    The minimum is over all heads of the player `target`.
+
+    Reference: Haarnoja et al., Soft Actor-Critic, arXiv:1801.01290, eq. 8; two heads and their minimum: arXiv:1812.05905, section
     5.
     """
 
@@ -69,14 +56,13 @@ class SoftBellman:
     alpha: float = 0.0  # the value of alpha if `temperature` is None
     target: str = "target"
     actor: str = "policy"
-    subset: int | None = None  # number of heads in the minimum; None: all heads
     entropy: bool = True  # False: the target has no term alpha log pi
     gives: ClassVar[frozenset[str]] = frozenset({"returns"})
     asks: ClassVar[Frozen[str]] = ROWS
     names_players: ClassVar[tuple[str, ...]] = ("target", "actor")
 
     def __post_init__(self) -> None:
-        check_ranges(self, gamma="[0, 1]", alpha="[0, inf)", subset="[1, inf)")
+        check_ranges(self, gamma="[0, 1]", alpha="[0, inf)")
 
     @property
     def needs(self) -> tuple[Signal, ...]:
@@ -94,7 +80,7 @@ class SoftBellman:
     def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
         rows = []
         for t in _rows(groups):
-            following = least_of(signals[self._values][t.id].astype(np.float64), self.subset, _key(t))
+            following = signals[self._values][t.id].astype(np.float64).min(1)
             if self.entropy:
                 number = None if self.temperature is None else signals[NumberOf(player=self.temperature)][t.id].astype(np.float64)
                 alpha = self.alpha if number is None else np.exp(number)

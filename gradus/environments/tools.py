@@ -35,12 +35,11 @@ class Tools:
     form: Form = TaggedCalls()
     calls: int | None = None  # calls of an episode that are executed; None: all
     limit: int = 8  # an episode is truncated after this number of turns
-    hint: str = "\nNo call and no answer was found.\n"
+    hint: str | None = "\nNo call and no answer was found.\n"  # None: the first illegal action ends the episode
     shown: int = 400  # characters of a result that the player sees: half of them from its start, half from its end
     seconds: float = 10.0  # time limit of a call
     describes: bool = True  # whether the instruction of the form follows the question
     verify: Verify | None = None  # judges (problem, answer); None: the task's verifier, or equality with the problem's answer
-    lenient: bool = True  # False: the first illegal action ends the episode
 
     def __post_init__(self) -> None:
         check_ranges(self, limit="[1, inf)", shown="[16, inf)", seconds="(0, inf)", calls="[0, inf)")
@@ -137,15 +136,16 @@ class ToolEpisode:
             outcome = self._verdict(said.text)
             return Turn("", outcome, terminated=True, state=self._state())
         if said is None:
-            strict = not self.settings.lenient
-            return Turn(form.hint(self.settings.hint), terminated=strict, truncated=truncated and not strict, state=self._state(), valid=False)
+            if self.settings.hint is None:
+                return Turn("", terminated=True, state=self._state(), valid=False)
+            return Turn(form.hint(self.settings.hint), truncated=truncated, state=self._state(), valid=False)
         room = len(said) if self.settings.calls is None else max(0, self.settings.calls - self.executed)
         results = await asyncio.gather(*(self._result(one, i) for i, one in enumerate(said[:room])))
         self.executed += len(results)
         self.told = (*self.told, *(result.text for result in results))
         made = tuple((one.name if isinstance(one, Call) else "", result.ok) for one, result in zip(said, results, strict=False))
         valid = not any(isinstance(one, Malformed) for one in said[:room])
-        over = not valid and not self.settings.lenient
+        over = not valid and self.settings.hint is None
         return Turn(form.told(results), terminated=over, truncated=truncated and not over, state=self._state(), valid=valid, calls=made)
 
     def _state(self) -> str:

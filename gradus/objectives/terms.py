@@ -169,7 +169,7 @@ class ValueLoss:
     """A critic's regression on the returns, with PPO's value clipping."""
 
     clip: float | None = 0.2  # clip of the value; None: plain squared error
-    player: str = "critic"
+    player: str = "critic"  # the player whose earlier values `clip` reads
     average: Average = TokenMean()
     coefficient: float = 1.0
     source: str = "policy"
@@ -182,13 +182,14 @@ class ValueLoss:
 
     @property
     def needs(self) -> tuple[Signal, ...]:
-        return (Values(player=self.player),)
+        return () if self.clip is None else (Values(player=self.player),)
 
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
         values = outputs[Value()]
         if bool(batch.returns.isnan().any()):
             raise UserError(f"{self.player} learns values, but its credit rule gives no returns; set a credit rule that gives returns, such as GAE")
-        losses = value_losses(values, batch.signals[Values(player=self.player)], batch.returns, clip=self.clip)
+        old = values.detach() if self.clip is None else batch.signals[Values(player=self.player)]
+        losses = value_losses(values, old, batch.returns, clip=self.clip)
         loss = averaged(self.average, losses * batch.weight, batch, self.source)
         return self.coefficient * loss, {"value_error": tally((values.detach() - batch.returns).square())}
 

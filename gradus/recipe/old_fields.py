@@ -13,10 +13,13 @@ Stored = Mapping[str, Any]
 _ANSWERS = "gradus.papers.search.rest_rl:AnswerSearch"
 _BATCH = "gradus.papers.data.online_difficulty_filtering:FilledBatch"
 _BOUNDED = "gradus.search.tree:BoundedUCT"
+_CHANCE = "gradus.papers.rewards.rlvr_cross_domain:VerdictChance"
 _COSINE = "gradus.papers.guidance.fast_math_r1:CharacterCosine"
 _DRAWN = "gradus.papers.rewards.writing_zero:DrawnPairs"
 _EXITS = "gradus.papers.thinking.anytime_reasoner:BudgetExits"
 _FINISHED = "gradus.rollouts.flow_sampling:FinishedSamples"
+_HEADS = "gradus.papers.control.wsrl:SomeHeads"
+_HINTS = "gradus.papers.guidance.rlad:UsefulHints"
 _LEGAL = "gradus.papers.credit.gigpo:LegalReturn"
 _LENGTH = "gradus.papers.guidance.fast_math_r1:CharacterLength"
 _MAJORITY = "gradus.papers.rewards.ttrl:WatchedMajority"
@@ -30,6 +33,9 @@ _UNMASTERED = "gradus.papers.rewards.infimed_orbit:UnmasteredChecklist"
 _SHUFFLED = "gradus.papers.rewards.timehc_rl:ShuffledGroups"
 
 VARIANTS: Mapping[str, tuple[str, Callable[[Any], bool], str]] = {
+    "gradus.credit.bellman:SoftBellman": ("subset", lambda subset: subset is not None, _HEADS),
+    "gradus.rewards.player_judge:PlayerJudge": ("soft", bool, _CHANCE),
+    "gradus.selection.filters:Best": ("above", lambda above: above is not None, _HINTS),
     "gradus.objectives.regression:LogRatioRegression": ("units", lambda units: isinstance(units, dict) and str(units.get("part")).endswith(":Pairs"), _PAIRS),
     "gradus.credit.kl_penalty:KLPenalty": ("within", lambda within: within is not None, _PARTIAL),
     "gradus.credit.within:Within": ("blend", lambda blend: blend != 1, "gradus.papers.credit.stratified_grpo:Blended"),
@@ -53,6 +59,9 @@ VARIANTS: Mapping[str, tuple[str, Callable[[Any], bool], str]] = {
 """Class path -> the name of a field, a function that decides by the field's value whether the part is the variant, and the class path of the variant."""
 
 WITHOUT: Mapping[str, Stored] = {
+    "gradus.credit.bellman:SoftBellman": {"subset": None},
+    "gradus.rewards.player_judge:PlayerJudge": {"soft": False},
+    "gradus.selection.filters:Best": {"above": None},
     "gradus.credit.kl_penalty:KLPenalty": {"within": None},
     "gradus.credit.within:Within": {"blend": 1.0},
     "gradus.objectives.regression:LogRatioRegression": {"units": {"part": "gradus.objectives.regression:Trajectories"}},
@@ -78,6 +87,7 @@ WITHOUT: Mapping[str, Stored] = {
     _DRAWN: {"against": "one", "both_orders": False, "unread": "coin"},
     _EXITS: {"trace": "apart"},
     _FINISHED: {"keep": "sample"},
+    _HINTS: {"above": 0.0, "count": 1},
     _LENGTH: {"characters": True, "weight": 1.0, "after": 0.0},
     _PAIRS: {"units": {"part": "gradus.objectives.regression:Pairs"}},
     _OPTIONAL: {"required": False},
@@ -170,14 +180,72 @@ def _unmasking(known: dict[str, Any]) -> None:
         known |= {name: value for name, value in how.items() if name != "part"}
 
 
+def _chance(known: dict[str, Any]) -> None:
+    """A judge that reads probabilities writes no texts."""
+    for name in ("soft", "samples", "temperature", "max_tokens"):
+        known.pop(name, None)
+
+
+def _heads(known: dict[str, Any]) -> None:
+    """The target is a separate part inside this part now."""
+    if "subset" in known:
+        heads, inside = known.pop("subset"), {name: known.pop(name) for name in tuple(known) if name != "part"}
+        known |= {"heads": heads, "rule": {"part": "gradus.credit.bellman:SoftBellman", **inside}}
+
+
+def _dense(known: dict[str, Any]) -> None:
+    """The judge of the checklist is a field of the reward itself now."""
+    if isinstance(checklist := known.get("checklist"), dict) and checklist.get("grades", 1) == 1:
+        known["judge"] = known.pop("checklist")["judge"]
+
+
+def _translated(known: dict[str, Any]) -> None:
+    """The measure compares the text between the tags of the answer, so it does not choose a part of the answer."""
+    if isinstance(quality := known.get("quality"), dict) and (quality.get("of"), quality.get("least")) == ("answer", 0):
+        known["quality"] = {"part": "gradus.rewards.overlap:Matches", "measure": quality["measure"]}
+
+
+def _seats(known: dict[str, Any]) -> None:
+    """The players of the seats are the roles of the episodes now."""
+    if (players := known.pop("players", {"map": {}})["map"]) and isinstance(play := known.get("play"), dict):
+        known["play"] = {**play, "roles": {"map": {**play.get("roles", {"map": {}})["map"], **players}}}
+
+
+def _revised(known: dict[str, Any]) -> None:
+    """Right answers are revised if the best answer is kept."""
+    if known.get("until_right") is (known.get("keep") == "latest"):
+        del known["until_right"]
+
+
+def _tools(known: dict[str, Any]) -> None:
+    """Without a hint, the first illegal action ends the episode."""
+    if not known.pop("lenient", True):
+        known["hint"] = None
+
+
+def _tagged(known: dict[str, Any]) -> None:
+    """The tag of the answer is one of the names now."""
+    if (end := known.pop("end", "answer")) != "answer":
+        known["names"] = [*known.get("names", ()), [end, "answer"]]
+
+
 MOVES: Mapping[str, Callable[[dict[str, Any]], None]] = {
     "gradus.credit.scaled:Scaled": _scaled,
+    "gradus.environments.tools:Tools": _tools,
     "gradus.papers.data.mathsmith:ForgedProblem": _forged,
+    "gradus.papers.multi_agent.at_grpo:TurnCandidates": _seats,
+    "gradus.papers.rewards.light_if:DenseInstruction": _dense,
+    "gradus.papers.rewards.r1_t1:Translated": _translated,
     "gradus.papers.rewards.writing_zero:ScoredPair": _scored_pair,
     "gradus.rollouts.episodes:Episodes": _errands,
     "gradus.rollouts.refine:Refine": _refine,
+    "gradus.rollouts.seats:Seats": _seats,
     "gradus.rollouts.unmasking:Unmasking": _unmasking,
+    "gradus.search.revised:Revised": _revised,
+    "gradus.tools.forms:TaggedCalls": _tagged,
+    _CHANCE: _chance,
     _COSINE: _cosine,
+    _HEADS: _heads,
     _MAJORITY: _majority,
     _SHUFFLED: _shuffled,
 }

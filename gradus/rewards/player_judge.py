@@ -1,17 +1,15 @@
-"""A judge that is a player: a language model of the run reads the case. It writes a verdict, or gives the probability of a verdict."""
+"""A judge that is a player: a language model of the run reads the case and writes a verdict."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gradus.rewards.verdicts import Case, Form, Verdict, YesNo, mean_verdict, soft_verdict
-from gradus.types import Context, Failed, FailureKind, Message, Request, Sampling, UserError
+from gradus.rewards.verdicts import Case, Form, Verdict, YesNo, mean_verdict
+from gradus.types import Failed, FailureKind, Message, Request, Sampling, UserError
 from gradus.types.parts import World
 from gradus.types.ranges import check_ranges
-from gradus.types.signals import LogProb
 
 TOO_LONG = Failed("the judge's prompt fills its context; use a judge with a longer context", FailureKind.INVALID)
 
@@ -20,15 +18,13 @@ TOO_LONG = Failed("the judge's prompt fills its context; use a judge with a long
 class PlayerJudge:
     """A judge: `player` writes `samples` texts for a case, and the verdict is the mean of the verdicts in these texts.
 
-    With `soft`, the judge writes nothing. The verdict is computed from the probabilities of the two words of `YesNo` (see `soft_verdict`). If the player has
-    no objective, it is never trained.
+    If the player has no objective, it is never trained.
     """
 
     player: str = "judge"
     samples: int = 1
     temperature: float = 0.0
     max_tokens: int = 256
-    soft: bool = False
     names_players: ClassVar[tuple[str, ...]] = ("player",)
 
     def __post_init__(self) -> None:
@@ -39,7 +35,7 @@ class PlayerJudge:
         prompts = [prompt_of(form, case) for case in cases]
         fits = [len(world.opening(p, self.player).sequence) + 1 < world.context_length(self.player) for p in prompts]
         asked = [(form, case, prompt) for case, prompt, fit in zip(cases, prompts, fits, strict=True) if fit]
-        found = iter(await (self._soft(asked, world) if self.soft else self._written(asked, world)))
+        found = iter(await self._written(asked, world))
         return [next(found) if fit else TOO_LONG for fit in fits]
 
     async def _written(self, asked: Sequence[tuple[Form, Case, Any]], world: World) -> list[Verdict | None]:
@@ -51,16 +47,6 @@ class PlayerJudge:
         texts = [[world.text(c.tokens[c.chosen], self.player) for c in row] for row in await world.sample(requests)]
         return [mean_verdict([form.read(t, case) for t in row]) for (form, case, _), row in zip(asked, texts, strict=True)]
 
-    async def _soft(self, asked: Sequence[tuple[Form, Case, Any]], world: World) -> list[Verdict]:
-        pieces: list[Context] = []
-        for form, _, prompt in asked:
-            opened = world.opening(prompt, self.player)
-            told = (world.told(word, self.player) for word in both_words(form))
-            pieces += [replace(piece, parent=(opened, len(opened.sequence))) for piece in told]
-        rows = iter(await world.score(pieces, LogProb(), self.player) if pieces else [])
-        chances = [math.exp(float(row.sum(dtype="float64"))) for row in rows]
-        return [(soft_verdict(yes, no),) for yes, no in zip(chances[::2], chances[1::2], strict=True)]
-
 
 def prompt_of(form: Form, case: Case) -> str | tuple[Message, ...]:
     """Returns the prompt, which is raw text if the problem's prompt is raw text, else one message."""
@@ -71,5 +57,7 @@ def prompt_of(form: Form, case: Case) -> str | tuple[Message, ...]:
 def both_words(form: Form) -> tuple[str, str]:
     """Returns the two words of a soft verdict. Raises UserError if the form has no such words."""
     if not isinstance(form, YesNo):
-        raise UserError(f"a soft verdict needs the probabilities of two words, but {type(form).__name__} has none; use the form YesNo, or set `soft` to False")
+        raise UserError(
+            f"a soft verdict needs the probabilities of two words, but {type(form).__name__} has none; use the form YesNo, or a judge that writes its verdict"
+        )
     return form.yes, form.no

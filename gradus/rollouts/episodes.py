@@ -62,13 +62,14 @@ class Episodes:
 
     An environment can give an errand to a sub-agent (`Turn.errand`). For each problem, the trajectories of one role in all episodes form one auxiliary group.
     The auxiliary group is judged and stored with the step, but it does not count in the step's reward, accuracy and evaluation. The links of such a trajectory are
-    the `parent` trajectory, the `role`, and the `turn` in which the parent sent the sub-agent. If nothing learns from a role, its tokens count as "probe".
+    the `parent` trajectory, the `role`, and the `turn` in which the parent sent the sub-agent. The parent plays a role without an entry in `roles`. If nothing
+    learns from a role, its tokens count as "probe".
     """
 
     max_turns: int = 20  # an episode is truncated after this number of turns; 1 or more
     history: int | None = None  # None: one context grows over the whole episode; k: every turn has its own context, which shows the last k turns
     timeout: float = 300.0  # seconds that the environment may take per turn, and to start; if it takes longer, the episode fails
-    roles: Frozen[str] = Frozen()  # role of a sub-agent -> player, which learns from this role; any other role is played by its sender, and nothing learns from it
+    roles: Frozen[str] = Frozen()  # role of a sub-agent (with `Seats`: name of a seat) -> player, which learns from it; nothing learns from another sub-agent
     errand_turns: int = 10  # largest number of turns of a sub-agent; if the errand has not ended by then, the finding is its `otherwise`
     gives: ClassVar[frozenset[str]] = frozenset({"turns"})
     plays: ClassVar[str] = "episodes"

@@ -39,22 +39,22 @@ class Seats:
     A group has the trajectories of one seat in all episodes of a problem, because seats have different prompts. The links of a trajectory are `episode` and
     `role`, the name of the seat. `Turn.reward` is the reward of all seats: each seat gets this reward at its last action, as the component "environment".
     `Turn.rewards` has the rewards of single seats, as the component "role". For the limit `play.max_turns`, one step of the environment is one turn.
+    `play.roles` names the player of a seat; the request's player, or `others`, plays a seat without an entry.
     """
 
-    players: Frozen[str] = Frozen()  # seat -> player; a seat without an entry is played by the request's player
     play: Episodes = Episodes()
-    others: str | None = None  # player of every seat but the first, if `players` has no entry for the seat; None: the request's player
+    others: str | None = None  # player of every seat but the first, if `play.roles` has no entry for the seat; None: the request's player
     gives: ClassVar[frozenset[str]] = frozenset({"turns", "seats"})
     plays: ClassVar[str] = "episodes"
-    names_players: ClassVar[tuple[str, ...]] = ("players", "others")
+    names_players: ClassVar[tuple[str, ...]] = ("others",)
 
     def check_task(self, task: Task) -> None:
-        """Raises UserError if the environment names no seats, or if `players` names a seat that the environment does not have."""
-        check_seats(task, self.players)
+        """Raises UserError if the environment names no seats, or if `play.roles` names a seat that the environment does not have."""
+        check_seats(task, self.play.roles)
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """Returns one judged group for each request and each seat that acted."""
-        seats = check_seats(world.task, self.players)
+        seats = check_seats(world.task, self.play.roles)
         prompts: dict[bytes, Context] = {}
         through = gate(world.task.environment)  # type: ignore[arg-type]
         places = [Seat(request, i, world, prompts, through) for request in requests for i in range(request.count)]
@@ -125,7 +125,7 @@ class Seats:
         """Returns the player of a seat."""
         environment: Any = place.world.task.environment
         usual = place.request.player if self.others is None or seat == environment.seats[0] else self.others
-        return self.players.get(seat, usual)
+        return self.play.roles.get(seat, usual)
 
     def told(self, table: Table, name: str, side: Played) -> Trajectory:
         """Returns the trajectory of one seat."""
@@ -134,8 +134,8 @@ class Seats:
         return made.but(id=f"{episode}/{name}", links=Frozen({**made.links, "episode": episode, "role": name}))
 
 
-def check_seats(task: Task, players: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns the seats of a task's environment. Raises UserError if the environment names no seats, or if `players` names an unknown seat."""
+def check_seats(task: Task, roles: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns the seats of a task's environment. Raises UserError if the environment names no seats, or if `roles` names an unknown seat."""
     environment: Environment | None = task.environment
     seats = tuple(getattr(environment, "seats", ()))
     if not seats:
@@ -143,9 +143,9 @@ def check_seats(task: Task, players: Mapping[str, str]) -> tuple[str, ...]:
             f'the rollout plays several seats, but the environment of task "{task.name}" names no seats; take a task of several seats, such as '
             "sokoban with --task.team true, or give the environment `seats` (the possible names in Turn.player)"
         )
-    for name in players:
+    for name in roles:
         if name not in seats:
-            raise unknown("seat", name, seats, f'In rollout.players for task "{task.name}"')
+            raise unknown("seat", name, seats, f'In rollout.play.roles for task "{task.name}"')
     return seats
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradus.types.errors import unknown
-from gradus.types.moments import Event, Moment, ResetOptimizer
+from gradus.types.moments import CopyWeights, Event, Moment, ResetOptimizer
 from gradus.types.ranges import check_ranges
 
 
@@ -14,11 +14,12 @@ from gradus.types.ranges import check_ranges
 class OnPlateau:
     """Causes `events` if `metric` did not exceed its best value by more than `gain` in `evaluations` evaluations in a row.
 
-    After this, the current value becomes the best value, and the count starts again. If a smaller metric is better, set `rises=False`.
+    By default, the reference gets the weights of the policy, and the optimizer forgets its moments. After this, the current value becomes the best value,
+    and the count starts again. If a smaller metric is better, set `rises=False`.
     """
 
     metric: str = "held_out/accuracy"  # a metric of the evaluations
-    events: tuple[Event, ...] = (ResetOptimizer(),)
+    events: tuple[Event, ...] = (CopyWeights("policy", "reference"), ResetOptimizer())
     gain: float = 0.01  # an improvement must be larger than this, in units of the metric
     evaluations: int = 3  # number of evaluations without improvement before the events occur
     most: int | None = None  # the largest number of times that the events may occur; None: no limit

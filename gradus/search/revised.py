@@ -18,7 +18,7 @@ from gradus.types.ranges import check_ranges
 class Revised:
     """Samples an answer, and revises it `rounds` times. Each round has a prompt with the feedback on the best answer so far, or on the latest answer.
 
-    `place` "instead": the text of the feedback is the whole prompt. "after": the text follows the prompt of the problem. If `until_right` is set, a right
+    `place` "instead": the text of the feedback is the whole prompt. "after": the text follows the prompt of the problem. If `keep` is "latest", a right
     answer is not revised. An answer is also not revised if it has no reward, or if `feedback` gives no text for it. The result is the best answer
     (the earliest of equally good ones), or the latest one. Metrics, for each round r from 0: `revised/r`, the mean reward of the result after r rounds, and
     `revised/right/r`, the share of right results. The search reads the recipe's reward at test time, so the reward must not need the hidden answer.
@@ -28,7 +28,6 @@ class Revised:
     feedback: Feedback = Told()
     keep: Literal["best", "latest"] = "latest"
     place: Literal["instead", "after"] = "instead"
-    until_right: bool = True
     rollout: Rollout = Auto()
 
     def __post_init__(self) -> None:
@@ -44,7 +43,7 @@ class Revised:
         kept = [list(g.trajectories) for g in groups]
         self._note(0, kept, world)
         for number in range(1, self.rounds + 1):
-            due = [(i, k) for i, row in enumerate(kept) for k, t in enumerate(row) if t.failed is None and not (self.until_right and t.right)]
+            due = [(i, k) for i, row in enumerate(kept) for k, t in enumerate(row) if t.failed is None and not (self.keep == "latest" and t.right)]
             attempts = [(requests[i], kept[i][k]) for i, k in due]
             texts = await self.feedback.texts(attempts, world) if attempts else []
             asked = [(place, self._request(a, text, number, world)) for place, a, text in zip(due, attempts, texts, strict=True) if text is not None]

@@ -111,18 +111,16 @@ class BestAndWorst:
 
 @dataclass(frozen=True)
 class Best:
-    """Keeps the `count` best trajectories of each group, if their reward is above `above`. If trajectories have equal rewards, the earlier trajectory is taken."""
+    """Keeps the `count` best trajectories of each group. If trajectories have equal rewards, the earlier trajectory is taken."""
 
     count: int = 1
-    above: float | None = None  # lower bound on the reward; None: no bound
 
     def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
         kept, dropped = [], []
         for group in groups:
             ranked = sorted(learned(group), key=lambda t: -t.value)
-            best = tuple(t for t in ranked[: self.count] if self.above is None or t.value > self.above)
-            if best:
-                kept.append(group.but(trajectories=best))
+            if ranked:
+                kept.append(group.but(trajectories=tuple(ranked[: self.count])))
             else:
                 dropped.append(group)
         return kept, dropped

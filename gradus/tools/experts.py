@@ -26,7 +26,7 @@ class Expert:
     name: str
     price: float
     topics: tuple[str, ...]
-    accuracy: float = 1.0
+    accuracy: float
 
     def __post_init__(self) -> None:
         check_ranges(self, price="[0, inf)", accuracy="[0, 1]")
@@ -36,7 +36,7 @@ POOL = (
     Expert("Ann", 1.0, ("home", "employer", "teacher"), 0.95),
     Expert("Bo", 1.0, ("founder", "seat"), 0.95),
     Expert("Cy", 2.0, ("mayor", "river"), 0.95),
-    Expert("Max", 40.0, ("home", "employer", "teacher", "founder", "seat", "mayor", "river")),
+    Expert("Max", 40.0, ("home", "employer", "teacher", "founder", "seat", "mayor", "river"), 1.0),
 )
 
 

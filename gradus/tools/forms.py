@@ -100,21 +100,26 @@ def only_text(call: Call, tools: Sequence[Tool]) -> str:
 
 @dataclass(frozen=True)
 class TaggedCalls:
-    """Calls as tags, such as <search>words</search>: the tag is the tool's name, or the tag that `names` gives to it. <answer>...</answer> is the answer.
+    """Calls as tags, such as <search>words</search>: the tag is the tool's name, or the tag that `names` gives to it. <answer>...</answer> is the answer,
+    unless `names` gives another tag to "answer".
 
     A result is inserted into the player's turn, between `before` and `after`. Search-R1 and similar methods have this form.
     """
 
     before: str = "<result>"
     after: str = "</result>"
-    names: tuple[tuple[str, str], ...] = ()  # (tag, tool)
-    end: str = "answer"
+    names: tuple[tuple[str, str], ...] = ()  # (tag, tool), or (tag, "answer")
+
+    @property
+    def end(self) -> str:
+        """The tag of the answer."""
+        return self.tag("answer")
 
     def stops(self, tools: Sequence[Tool]) -> tuple[str, ...]:
         return tuple(f"</{tag}>" for tag in (*(self.tag(tool.name) for tool in tools), self.end))
 
     def tag(self, tool: str) -> str:
-        """Returns the tag of a tool."""
+        """Returns the tag of a tool, or of the answer."""
         return next((tag for tag, name in self.names if name == tool), tool)
 
     def read(self, action: str, tools: Sequence[Tool]) -> Said:

@@ -68,7 +68,7 @@ CONTRACTS: list[Row] = [
     ("train grpo --task frozen_lake --rollout Seats --run run", 'the environment of task "frozen_lake" names no seats; take a task of several seats'),
     (
         "train at_grpo_roles --task sokoban --run run",
-        'unknown seat "checker"|In rollout.players for task "sokoban"',
+        'unknown seat "checker"|In rollout.play.roles for task "sokoban"',
     ),
     ("train grpo --task sokoban --task.team true --study.problems 2 --prompts 2 --run run", 'the environment asks "checker" to act|set --rollout Seats'),
 

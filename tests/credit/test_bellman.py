@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from gradus.credit.bellman import Bellman, Expectile, NStep, SoftBellman, bootstrapped, least_of, n_step
-from gradus.types import Context, Ended, Frozen, Group, Key, Problem, Trajectory, UserError
+from gradus.credit.bellman import Bellman, Expectile, NStep, SoftBellman, bootstrapped, n_step
+from gradus.types import Context, Ended, Frozen, Group, Problem, Trajectory, UserError
 from gradus.types.control import EndValues, NextAction, NextQOfAll, NumberOf, QValues
 from gradus.types.signals import Values
 
@@ -47,16 +47,6 @@ def test_soft_targets_by_hand():
     assert assigned(fixed, rows([1, 3], [False, True]), signals).returns.tolist() == [1.5, 3.0]  # 1 + .5 (2 - 2 x .5)
     warm = assigned(rule, rows([1, 3], [False, True]), {**signals, NumberOf(player="temperature"): [math.log(2), math.log(2)]})
     assert warm.returns == pytest.approx([1.5, 3.0], abs=1e-12)
-
-
-def test_a_subset_of_the_heads():
-    values = np.arange(20.0).reshape(2, 10)
-    assert least_of(values, None, Key()).tolist() == [0, 10]
-    assert least_of(values, 10, Key()).tolist() == [0, 10]
-    found = [least_of(values, 2, Key(i)) for i in range(400)]
-    assert all(b - a == 10 for a, b in found)  # one subset for all rows
-    # the least of two of ten heads is head i with chance (9 - i) / 45: its mean is 8/3
-    assert np.mean([a for a, _ in found]) == pytest.approx(8 / 3, abs=0.4)
 
 
 def test_targets_of_choices_by_hand():

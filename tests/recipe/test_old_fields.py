@@ -6,21 +6,29 @@ from typing import Any
 
 import pytest
 
+from gradus.credit.bellman import SoftBellman
 from gradus.credit.kl_penalty import KLPenalty
 from gradus.credit.within import Within
+from gradus.environments.tools import Tools
 from gradus.objectives.regression import LogRatioRegression
 from gradus.papers.agents.aepo import RareBranches
 from gradus.papers.agents.r1_code_interpreter import SignedAnswer
+from gradus.papers.control.wsrl import SomeHeads
 from gradus.papers.credit.gigpo import LegalReturn
 from gradus.papers.credit.stratified_grpo import Blended
 from gradus.papers.data.mathsmith import ForgedProblem
 from gradus.papers.data.online_difficulty_filtering import FilledBatch
 from gradus.papers.guidance.fast_math_r1 import CharacterCosine, CharacterLength
+from gradus.papers.guidance.rlad import UsefulHints
+from gradus.papers.multi_agent.at_grpo import TurnCandidates
 from gradus.papers.objectives.copg import PairRegression
 from gradus.papers.objectives.kimi_k1_5 import GroupLength
 from gradus.papers.objectives.magistral import OptionalTags
 from gradus.papers.rewards.fapo import OfReached
 from gradus.papers.rewards.infimed_orbit import UnmasteredChecklist
+from gradus.papers.rewards.light_if import DenseInstruction
+from gradus.papers.rewards.r1_t1 import Translated
+from gradus.papers.rewards.rlvr_cross_domain import VerdictChance
 from gradus.papers.rewards.sirl import PartialKL
 from gradus.papers.rewards.timehc_rl import ShuffledGroups
 from gradus.papers.rewards.ttrl import WatchedMajority
@@ -34,9 +42,12 @@ from gradus.rewards.cascade import Cascade
 from gradus.rewards.checklist import Checklist
 from gradus.rewards.downstream import Downstream
 from gradus.rewards.environment import EnvironmentReturn
+from gradus.rewards.judge import ScriptedPoints
 from gradus.rewards.judged import JudgedPairs
 from gradus.rewards.length import CosineLength
 from gradus.rewards.majority import MajorityReward
+from gradus.rewards.overlap import Matches, Overlap
+from gradus.rewards.player_judge import PlayerJudge
 from gradus.rewards.tags import Tags
 from gradus.rollouts.branches import Branches
 from gradus.rollouts.dynamic_sampling import DynamicSampling
@@ -44,11 +55,15 @@ from gradus.rollouts.episodes import Episodes
 from gradus.rollouts.exits import ForcedExits
 from gradus.rollouts.flow_sampling import FinishedSamples, FlowSampling
 from gradus.rollouts.refine import Refine
+from gradus.rollouts.seats import Seats
 from gradus.rollouts.siblings import SiblingGroups
 from gradus.rollouts.unmasking import Unmasking
+from gradus.search.revised import Revised
 from gradus.search.tree import UCT, BoundedUCT
 from gradus.search.tree_search import TreeSearch
-from gradus.tools.forms import FencedCalls
+from gradus.selection.filters import Best
+from gradus.tools.calculator import Calculator
+from gradus.tools.forms import FencedCalls, TaggedCalls
 from gradus.types import Frozen, UserError
 from gradus.types.samplers import Ode, Sde
 
@@ -117,6 +132,22 @@ ERRANDS = {"part": "gradus.rollouts.sub_agents:SubAgents", "players": {"map": {}
         (older(LogRatioRegression(0.3), LogRatioRegression(), units=TRAJECTORIES), LogRatioRegression(0.3)),
         (older(PairRegression(0.3), LogRatioRegression(), units=PAIRS), PairRegression(0.3)),
         (older(Unmasking(), Unmasking(), "order", "per_step", how={"part": "gradus.types.masks:Unmask", "order": "left", "per_step": 2}), Unmasking("left", 2)),
+        (older(SoftBellman(gamma=0.5), SoftBellman(), subset=None), SoftBellman(gamma=0.5)),
+        (older(SoftBellman(gamma=0.5, entropy=False), SoftBellman(), subset=3), SomeHeads(SoftBellman(gamma=0.5, entropy=False), 3)),
+        (older(PlayerJudge("a", 2), PlayerJudge(), soft=False), PlayerJudge("a", 2)),
+        (older(PlayerJudge("a"), PlayerJudge(), soft=True), VerdictChance("a")),
+        (older(Best(3), Best(), above=None), Best(3)),
+        (older(Best(1), Best(), above=0.0), UsefulHints()),
+        (older(Revised(2), Revised(), until_right=True), Revised(2)),
+        (older(Revised(2, keep="best"), Revised(), until_right=False), Revised(2, keep="best")),
+        (older(DenseInstruction(), DenseInstruction(), "judge", checklist=to_json(Checklist(ScriptedPoints()))), DenseInstruction()),
+        (older(Translated(), Translated(), quality=to_json(Overlap("bleu", of="answer"))), Translated(quality=Matches("bleu"))),
+        (older(Seats(Episodes(9)), Seats(), players={"map": {"a": "b"}}), Seats(Episodes(9, roles=Frozen(a="b")))),
+        (older(TurnCandidates(), TurnCandidates(), players={"map": {}}), TurnCandidates()),
+        (older(Tools((Calculator(),), limit=9), Tools((Calculator(),)), lenient=True), Tools((Calculator(),), limit=9)),
+        (older(Tools((Calculator(),)), Tools((Calculator(),)), lenient=False), Tools((Calculator(),), hint=None)),
+        (older(TaggedCalls(), TaggedCalls(), end="answer"), TaggedCalls()),
+        (older(TaggedCalls(names=(("a", "b"),)), TaggedCalls(), end="x"), TaggedCalls(names=(("a", "b"), ("x", "answer")))),
         (older(Downstream(player="solver"), Downstream(player="solver"), weights={"map": {}}, within=None), Downstream(player="solver")),
         (
             older(ForgedProblem(), ForgedProblem(), "weights", solved=older(SOLVED, SOLVED, weights={"map": {"length": 0.5}}, within="problem")),
@@ -138,6 +169,9 @@ def test_a_stored_part_keeps_its_effect(stored: dict[str, Any], read: Any) -> No
         older(DrawnPairs(), JudgedPairs(), against="one", both_orders=True, unread="coin"),
         older(SiblingGroups(), SiblingGroups(), rewording=SHUFFLED, count=3),
         older(Refine(), Refine(), right=True, better=True),
+        older(Best(2), Best(), above=0.0),
+        older(Best(1), Best(), above=0.5),
+        older(Revised(keep="best"), Revised(), until_right=True),
         older(BoundedUCT(0.5), UCT(), plus=0.0, eps=0.1),
         older(SignedAnswer(), FencedCalls(), around=["(", ")"]),
         older(Episodes(), Episodes(), "roles", "errand_turns", errands={**ERRANDS, "trained": True}),

@@ -22,6 +22,7 @@ from gradus.objectives.ranking import BradleyTerry, ImitationOfBest, MaxMargin, 
 from gradus.objectives.regression import LogRatioRegression
 from gradus.objectives.terms import EntropyBonus, Imitation, PolicyGradient, ValueLoss
 from gradus.papers.bases.kto import Prospect
+from gradus.papers.data.pcl import RateError
 from gradus.papers.generation.awm import VelocityGap
 from gradus.papers.multimodal.papo import Perception
 from gradus.papers.objectives.copg import PairRegression
@@ -105,6 +106,12 @@ def value_loss(part: ValueLoss, rows: list[Row], now: Any, at: Any) -> float:
             errors.append((r.value + min(max(value - r.value, -part.clip), part.clip) - r.ret) ** 2)
         losses[i] = max(errors) / 2 * r.weighs
     return part.coefficient * averaged(part.average, rows, part.source, losses)
+
+
+def rate_error(part: RateError, rows: list[Row], now: Any, at: Any) -> float:
+    mine = [i for i, r in enumerate(rows) if r.source == part.source]
+    total = sum(rows[i].weighs for i in mine)
+    return sum((now["Value"][i] - rows[i].ret) ** 2 * rows[i].weighs for i in mine) / total
 
 
 def chance_loss(part: ChanceLoss, rows: list[Row], now: Any, at: Any) -> float:
@@ -323,6 +330,7 @@ TERMS: Mapping[type, Callable[..., float]] = {
     PreserveLikelihood: preserve_likelihood,
     EntropyBonus: entropy_bonus,
     ValueLoss: value_loss,
+    RateError: rate_error,
     ChanceLoss: chance_loss,
     Imitation: imitation,
     ImitateRight: imitate_right,

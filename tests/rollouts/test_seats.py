@@ -99,7 +99,7 @@ def test_a_group_holds_one_seat_in_all_episodes() -> None:
 def test_the_other_seats_may_share_a_player() -> None:
     asked = []
     players = [("policy", "actor"), ("policy", "judge")]
-    for rollout, wanted in zip((Seats(others="actor"), Seats(Frozen(B="judge"), others="actor")), players, strict=True):
+    for rollout, wanted in zip((Seats(others="actor"), Seats(Episodes(roles=Frozen(B="judge")), others="actor")), players, strict=True):
         (a, b), _ = played(Talk, lambda ask: asked.append(ask.request.player) or "x", rollout, actor=None, judge=None)
         assert (a.trajectories[0].player, b.trajectories[0].player) == wanted
     assert asked == ["policy", "actor", "policy", "policy", "judge", "policy"]
@@ -107,7 +107,7 @@ def test_the_other_seats_may_share_a_player() -> None:
 
 def test_a_seat_may_have_a_player_of_its_own() -> None:
     asked = []
-    (a, b), _ = played(Talk, lambda ask: asked.append(ask.request.player) or "x", Seats(Frozen(B="other")), other=True)
+    (a, b), _ = played(Talk, lambda ask: asked.append(ask.request.player) or "x", Seats(Episodes(roles=Frozen(B="other"))), other=True)
     assert ([t.player for t in a.trajectories], [t.player for t in b.trajectories]) == (["policy"], ["other"])
     assert asked == ["policy", "other", "policy"]
 
@@ -135,7 +135,7 @@ def test_a_task_without_seats_is_refused() -> None:
     with pytest.raises(UserError, match='the environment of task "toy" names no seats; take a task of several seats'):
         Seats().check_task(TOY_EPISODES)
     with pytest.raises(UserError, match='unknown seat "C"'):
-        Seats(Frozen(C="policy")).check_task(replace(TOY_EPISODES, environment=World(Talk)))
+        Seats(Episodes(roles=Frozen(C="policy"))).check_task(replace(TOY_EPISODES, environment=World(Talk)))
 
 
 def test_an_environment_that_asks_a_seat_it_does_not_have_is_named() -> None:

@@ -53,7 +53,7 @@ def test_the_best_or_the_latest_answer_is_kept_and_revised() -> None:
 
 def test_right_answers_and_answers_without_feedback_are_not_revised() -> None:
     assert played(["aaaa"])[1:] == ([], [1])
-    assert played(["aaaa", "bb"], rounds=1, until_right=False)[0].completion == "bb"
+    assert played(["aaaa", "bb"], rounds=1, keep="best")[1:] == (["aaaa"], [1, 1])  # a right answer can still become better
     kept, seen, batches = played(["x"], rounds=2)
     assert (kept.completion, seen, batches) == ("x", ["x", "x"], [1])
     assert played(["aa"], rounds=0)[2] == [1]

@@ -26,7 +26,7 @@ def test_experts_know_their_topics() -> None:
     (fact,) = PROBLEM.meta["evidence"]
     relation = QUERY.split()[0]
     assert asked(f"Max: {QUERY}").text == asked(f"max: {QUERY}").text == fact
-    for one in (Expert("Eve", 1.0, (relation,)), Expert("Eve", 1.0, (relation,), 0.0), Expert("Eve", 1.0, ("none",))):
+    for one in (Expert("Eve", 1.0, (relation,), 1.0), Expert("Eve", 1.0, (relation,), 0.0), Expert("Eve", 1.0, ("none",), 1.0)):
         assert asked(f"Eve: {QUERY}", Route((one,))).text == (fact if relation in one.topics and one.accuracy else UNKNOWN)
     assert [asked(query).ok for query in ("Max: x", "Zoe: x", "x")] == [True, False, False]
     assert asked("Max: zzz").text == UNKNOWN

@@ -119,7 +119,7 @@ afterburner = grpo.derive(
     reward=MeasuredChange(),
     objective__kl=None,
     players__reference=None,
-    search=Revised(rounds=10, feedback=NewCosts(), keep="best", until_right=False),
+    search=Revised(rounds=10, feedback=NewCosts(), keep="best"),
     setting__group=32,
 )
 

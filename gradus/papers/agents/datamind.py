@@ -148,7 +148,7 @@ datamind = dapo.derive(
     environment=INTERPRETER,
     rollout=Beside(other=Demonstrations(), share=0.2),
     reward=BriefOrWrong(),
-    selection=OwnAnswers(WithoutVoidTurns()),
+    selection=WithoutVoidTurns(OwnAnswers()),
     objective__imitation=Imitation(),
     schedule=Ramp("objective.imitation.coefficient", ((0, 0.9), (200, 0.05)), shape="cosine", rest="objective.policy.coefficient"),
     update__count=1,

@@ -15,7 +15,7 @@ without an answer at the limit of turns also has the reward 0. Results of tools 
 plays 8 episodes and takes the answer of the episode with the fewest calls.
 
 Use if: answers need many steps of browsing, and a graph of facts can make hard questions with known answers.
-Avoid if: the model rarely plays a whole episode in the right form, because then all rewards are 0 (use --environment.lenient true, or more SFT).
+Avoid if: the model rarely plays a whole episode in the right form, because then all rewards are 0 (use --environment.hint TEXT, or more SFT).
 Reference: Lu et al., DeepDive: Advancing Deep Search Agents with Knowledge Graphs and Multi-Turn RL, arXiv:2509.10446, sections 2 and 3. The clip, 8
 samples, the zero KL coefficient, the early stop and the reward 0 at the limits are as in the released code (THUDM/DeepDive).
 Departures: The task `walks` has a made-up world of 7 relations, walks of 1 to 4 steps (5 to 9 in the paper), and a template that writes the
@@ -47,7 +47,7 @@ from gradus.types.moments import Steps
 from gradus.types.parts import Rollout, World
 from gradus.types.ranges import check_ranges
 
-BROWSER = Tools(Frozen(search=FindPages(3), click=ClickLink(), open=OpenPage()), form=LineCalls(), lenient=False, limit=10)
+BROWSER = Tools(Frozen(search=FindPages(3), click=ClickLink(), open=OpenPage()), form=LineCalls(), hint=None, limit=10)
 
 
 def thriftiest(trajectories: Sequence[Trajectory]) -> Trajectory:

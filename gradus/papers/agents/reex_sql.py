@@ -125,7 +125,7 @@ reex_sql = grpo.derive(
     "reex_sql",
     "Trial queries within the answer, and a reward for execution, names and useful trials.",
     family="agents",
-    environment=Tools(tools=Frozen(sql=Sql(rows=ROWS)), form=TaggedCalls(names=((TRIAL, "sql"),), end=FINAL), calls=TRIALS, limit=TRIALS + 3),
+    environment=Tools(tools=Frozen(sql=Sql(rows=ROWS)), form=TaggedCalls(names=((TRIAL, "sql"), (FINAL, "answer"))), calls=TRIALS, limit=TRIALS + 3),
     rollout=PLAY,
     reward=ExplorationReward(),
     objective__kl__coefficient=0.001,

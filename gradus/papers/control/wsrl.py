@@ -37,16 +37,61 @@ AntMaze the release draws 10 actions $a_(t+1)$ and takes the largest of their ta
 value. In this stage the conservative term reads 2 of the 10 heads, and there are 20,000 to 1,000,000 updates.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from gradus.credit.bellman import ROWS, SoftBellman
 from gradus.papers.bases.cql import CONSERVATIVE
 from gradus.papers.bases.sac import sac
 from gradus.recipe.claim import Claim
 from gradus.rollouts.recorded import Recorded
 from gradus.schedules.stages import Stage, Stages
-from gradus.types import Frozen
+from gradus.types import Frozen, Group, Key, Trajectory
+from gradus.types.control import QValues
 from gradus.types.moments import Steps
+from gradus.types.parts import Credited, Signals
+from gradus.types.ranges import check_ranges
+from gradus.types.signals import Signal
 from gradus.updates.delayed import Delayed
 from gradus.updates.minibatches import Minibatches
 from gradus.updates.optimizers import AdamW
+
+
+@dataclass(frozen=True)
+class SomeHeads:
+    """Shows `rule` only `heads` target heads, which are drawn again for every round (Chen et al., REDQ, arXiv:2101.05982)."""
+
+    rule: SoftBellman = SoftBellman(entropy=False)
+    heads: int = 2
+    gives: ClassVar[frozenset[str]] = SoftBellman.gives
+    asks: ClassVar[Frozen[str]] = ROWS
+
+    def __post_init__(self) -> None:
+        check_ranges(self, heads="[1, inf)")
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return self.rule.needs
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        values = next(need for need in self.needs if isinstance(need, QValues))
+        shown = {t.id: some_of(signals[values][t.id], self.heads, _key(t)) for g in groups for t in g.trajectories}
+        return self.rule.assign(groups, {**signals, values: shown})
+
+
+def some_of(values: np.ndarray, heads: int, key: Key) -> np.ndarray:
+    """Returns the columns of `heads` heads [A, heads], in order. The key draws one set of heads for all rows; few heads are all returned."""
+    return values[:, np.sort(key.permutation(values.shape[1])[:heads])]
+
+
+def _key(trajectory: Trajectory) -> Key:
+    return Key(int(trajectory.stream("key")[0])).fold("subset")
+
 
 OFFLINE = Frozen(
     {
@@ -64,8 +109,7 @@ wsrl = sac.derive(
     players__policy__model__layer_norm=True,
     players__critic__model__heads=10,
     players__critic__model__layer_norm=True,
-    players__critic__credit__subset=2,
-    players__critic__credit__entropy=False,
+    players__critic__credit=SomeHeads(),
     players__critic__optimizer=AdamW(lr=3e-4, clip=None),
     optimizer__lr=1e-4,
     selection__per_row=4,

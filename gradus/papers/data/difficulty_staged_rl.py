@@ -11,8 +11,8 @@ solvable, with longer answers and a new optimiser. In stage `hard` the entropy b
 limit have no weight in the loss. The reward only shows whether an answer is right.
 
 Mixed domains are mixed tasks: `--task arithmetic:1,countdown:1` measures the difficulty of both tasks in this ratio; the ratio of the problems that a
-stage keeps can differ. The evaluation gives the accuracy by level (`held_out/difficulty/N`, if the problems have a level) and by domain
-(`held_out/task/NAME`), also at the start and the end of each stage.
+stage keeps can differ. `--study.by difficulty,task` adds to the evaluation the accuracy by level (`held_out/difficulty/N`, if the
+problems have a level) and by domain (`held_out/task/NAME`), also at the start and the end of each stage.
 
 Use if: many problems are always or never solved, their difficulty can be measured before training, and hard problems need longer answers.
 Avoid if: problems are few or already of medium difficulty (see grpo), or difficulty should be followed during training (see sec, dapo).
@@ -33,7 +33,6 @@ from gradus.objectives.terms import EntropyBonus
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim
 from gradus.schedules.stages import Stage, Stages
-from gradus.study.held_out import HeldOut
 from gradus.study.screen import Screened
 from gradus.types import Frozen
 from gradus.types.moments import Plateau
@@ -72,7 +71,6 @@ difficulty_staged_rl = grpo.derive(
             ),
         )
     ),
-    study=HeldOut(by=("difficulty", "task")),
     setting__eval_every=EVERY,
 )
 

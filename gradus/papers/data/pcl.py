@@ -21,17 +21,43 @@ Departures: No code of the authors was found. Our own choices are the linear hea
 learning rate for the value model. Rewards can be other numbers than 0 and 1, because V predicts the mean reward without a bound.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
 from gradus.credit.groups import GroupRelative
 from gradus.credit.prompt_returns import PromptReturns
 from gradus.curricula.predicted import PredictedRates
 from gradus.curricula.rates import Nearest
-from gradus.objectives.aggregation import TokenMean
-from gradus.objectives.terms import ValueLoss
+from gradus.objectives.aggregation import TokenMean, averaged
 from gradus.objectives.trust import Unclipped
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.types import Frozen
+from gradus.types.batch import Batch
 from gradus.types.players import Copy, Head, Player
+from gradus.types.signals import Signal, Value, Want
+from gradus.types.tally import Tally, tally
+
+
+@dataclass(frozen=True)
+class RateError:
+    """The mean of (V - R)^2 over the actions with a weight. R is the return, here the mean reward of the group (see `PromptReturns`)."""
+
+    source: str = "policy"
+    separable: ClassVar[bool] = True
+    needs: ClassVar[tuple[Signal, ...]] = ()
+    wants: ClassVar[tuple[Want, ...]] = (Value(),)
+    asks: ClassVar[Mapping[str, str]] = Frozen({"returns": "a credit rule that gives returns, such as PromptReturns"})
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        errors = (outputs[Value()] - batch.returns).square()
+        return averaged(TokenMean("weighted"), errors * batch.weight, batch, self.source), {"value_error": tally(errors.detach())}
+
 
 pcl = grpo.derive(
     "pcl",
@@ -44,7 +70,7 @@ pcl = grpo.derive(
     players__reference=None,
     players__critic=Player(
         Head(of=Copy("policy")),
-        objective=Frozen(value=ValueLoss(clip=None, average=TokenMean(counted="weighted"), coefficient=2.0)),
+        objective=Frozen(value=RateError()),
         credit=PromptReturns(),
         learns_from="policy",
     ),

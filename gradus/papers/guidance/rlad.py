@@ -46,7 +46,7 @@ from gradus.rollouts.auto import Auto, one_each, rolled
 from gradus.rollouts.ids import group_name
 from gradus.rollouts.single_turn import one_turn
 from gradus.selection.filters import Best
-from gradus.types import Frozen, Group, Problem, Request
+from gradus.types import Frozen, Group, Key, Problem, Request
 from gradus.types.parts import Credit, Credited, Rollout, Signals, World
 from gradus.types.players import Copy, Player
 from gradus.types.prompts import after, prompt_of
@@ -137,6 +137,19 @@ class HintedOnly:
         ]
 
 
+@dataclass(frozen=True)
+class UsefulHints:
+    """Keeps the best hint of each problem if its reward is above 0, that is, if the hint helps the solver."""
+
+    def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
+        kept, dropped = [], []
+        for group in groups:
+            best = [g for g in Best(1).keep([group], key)[0] if g.trajectories[0].value > 0]
+            kept += best
+            dropped += [] if best else [group]
+        return kept, dropped
+
+
 rlad = grpo.derive(
     "rlad",
     "A player writes hints and earns the success of the solver, which learns from its answers with a hint.",
@@ -147,7 +160,7 @@ rlad = grpo.derive(
     objective__policy__average=TokenMean(),
     objective__kl__coefficient=0.001,
     players__abstractor=Player(
-        Copy("policy"), Frozen(imitation=Imitation(average=SequenceMean(), source="policy")), credit=Constant(), selection=Best(1, above=0.0)
+        Copy("policy"), Frozen(imitation=Imitation(average=SequenceMean(), source="policy")), credit=Constant(), selection=UsefulHints()
     ),
     setting__group=16,
 )

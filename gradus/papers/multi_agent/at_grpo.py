@@ -12,7 +12,7 @@ message with the largest $r_k$ (the first of several such messages) is played, a
 is the ratio of a token of a message; N counts the messages of the mini-batch. There is no KL term.
 
 A group over whole episodes would mix prompts that differ by agent and turn, so its mean would not be a baseline. A batch is cut into 32 mini-batches
-of whole messages, so the clip of 0.2 acts from the second mini-batch on. If `rollout.players` is empty, one policy plays all roles; `at_grpo_roles`
+of whole messages, so the clip of 0.2 acts from the second mini-batch on. If `rollout.play.roles` is empty, one policy plays all roles; `at_grpo_roles`
 gives each role a separate policy. A request of K samples makes K messages per agent and turn.
 
 Use if: several agents work as a team over turns, and the environment can be copied to score each candidate move.
@@ -69,20 +69,18 @@ class TurnCandidates:
     Each seat and turn of an episode gives one group. If the trial of a candidate failed, the candidate counts as failed and is never played.
     """
 
-    players: Frozen[str] = Frozen()  # seat (an agent of the team) -> player; the request's player plays a seat without an entry
-    play: Episodes = Episodes(max_turns=16)
+    play: Episodes = Episodes(max_turns=16)  # its `roles`: seat (an agent of the team) -> player
     gives: ClassVar[frozenset[str]] = frozenset({"turns", "seats"})
     plays: ClassVar[str] = "episodes"
-    names_players: ClassVar[tuple[str, ...]] = ("players",)
 
     @property
     def test(self) -> Seats:
         """The rollout of evaluations: every seat answers once."""
-        return Seats(self.players, self.play)
+        return Seats(self.play)
 
     def check_task(self, task: Task) -> None:
         """Raises UserError if the task has no seats or if its episodes cannot be copied."""
-        check_seats(task, self.players)
+        check_seats(task, self.play.roles)
         if not getattr(task.environment, "forks", False):
             raise UserError(
                 f'TurnCandidates copies episodes, but episodes of task "{task.name}" cannot be copied; set --rollout Seats, or '
@@ -91,7 +89,7 @@ class TurnCandidates:
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """Returns the judged groups of every request: one per turn and seat, in order."""
-        seats, prompts = check_seats(world.task, self.players), dict[bytes, Context]()
+        seats, prompts = check_seats(world.task, self.play.roles), dict[bytes, Context]()
         rows = await asyncio.gather(*(self._tree(request, seats, Seat(request, 0, world, prompts)) for request in requests))
         return [group for row in rows for group in row]
 
@@ -123,7 +121,7 @@ class TurnCandidates:
         """Returns the judged candidates with their copies of the episode and their turns, and the table after the best candidate; None if the prompt
         is too long."""
         name, world, place = turn.player, table.place.world, table.place
-        seat = table.seat(name, self.players.get(name, place.request.player))
+        seat = table.seat(name, self.play.roles.get(name, place.request.player))
         side = seen(table.sides.get(name, Played()), turn)
         prompt = self.play.prompt_of(side, seat)
         if len(prompt.sequence) >= world.context_length(seat.request.player):

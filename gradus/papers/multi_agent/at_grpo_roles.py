@@ -5,8 +5,8 @@
 
 $pi_i$ is the policy of role i. The sums are over the $N_i$ messages $m_k$ of that role in a mini-batch and their tokens $m_(k,j)$, with the
 group-relative advantage $A_k$ of at_grpo. The planner is the policy; the checker is a player that starts as a copy of the policy. Each player learns
-by the loss of AT-GRPO from its own groups, so no sample of one role reaches the policy of the other role. For other roles, set `--rollout.players
-ROLE=PLAYER` and add a player with this name.
+by the loss of AT-GRPO from its own groups, so no sample of one role reaches the policy of the other role. For other roles, set
+`--rollout.play.roles ROLE=PLAYER` and add a player with this name.
 
 Use if: the roles of a team need different skills, and the memory is large enough for a policy per role.
 Avoid if: roles are alike or data are few, because one shared policy learns from the messages of all roles (see at_grpo).
@@ -25,7 +25,7 @@ at_grpo_roles = at_grpo.derive(
     "at_grpo_roles",
     "The checker has a separate policy, trained on its own samples alone.",
     family="multi_agent",
-    rollout__players=Frozen(checker="checker"),
+    rollout__play__roles=Frozen(checker="checker"),
     players__checker=Player(Copy("policy"), objective=at_grpo.objective, credit=at_grpo.credit),
 )
 

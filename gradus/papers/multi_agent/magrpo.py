@@ -10,8 +10,8 @@ partners and the feedback. The environment gives all agents one joint reward $r_
 samples. All agents get the same advantage; it is not divided by a deviation. N counts the trajectories of all agents. A batch is used for one update, so
 there is no ratio, no clip, no critic and no KL term.
 
-Training computes the advantage from the joint reward; at test time each agent needs only its own history. One policy plays all agents if `rollout.players`
-is empty.
+Training computes the advantage from the joint reward; at test time each agent needs only its own history. One policy plays all agents if
+`rollout.play.roles` is empty.
 
 Use if: agents work at once on parts of one result, and only the result has a score.
 Avoid if: each agent has its own score (see at_grpo), or a batch is used for many updates, which need a ratio (see grpo).

@@ -25,7 +25,7 @@ rema_separate = rema.derive(
     "rema_separate",
     "The meta-thinker and the reasoner have separate weights; ten steps train one of them, the next ten steps the other.",
     family="multi_agent",
-    rollout__players=Frozen(checker="reasoner"),
+    rollout__play__roles=Frozen(checker="reasoner"),
     players__reasoner=Player(Copy("policy"), objective=rema.objective, credit=rema.credit),
     schedule=TakingTurns(("policy", "reasoner"), OnlyPlayers(update=None), steps=10),
 )

@@ -36,7 +36,6 @@ from gradus.papers.bases.dapo import dapo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.verified import Verified
 from gradus.schedules.plateau import OnPlateau
-from gradus.types.moments import CopyWeights, ResetOptimizer
 from gradus.types.players import Copy, Player
 
 scaling_up_rl_prolonged = dapo.derive(
@@ -47,7 +46,7 @@ scaling_up_rl_prolonged = dapo.derive(
     objective__kl=KL(0.0001, average=TokenMean()),
     players__reference=Player(Copy("policy")),
     reward=Verified(),
-    schedule=OnPlateau("held_out/accuracy", (CopyWeights("policy", "reference"), ResetOptimizer("policy")), evaluations=3),
+    schedule=OnPlateau("held_out/accuracy", evaluations=3),
     update__count=4,
     setting__temperature=1.2,
 )

@@ -41,7 +41,7 @@ from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.checklist import Checklist
 from gradus.rewards.combine import Combines
-from gradus.rewards.judge import ScriptedPoints
+from gradus.rewards.judge import Judge, ScriptedPoints
 from gradus.types import Frozen, Group
 from gradus.types.batch import Batch
 from gradus.types.parts import Judgement, Signals, World
@@ -53,7 +53,7 @@ from gradus.types.signals import Signal
 class DenseInstruction(Combines):
     """The share of the constraints that an answer meets, plus `bonus` if it meets all; 0 for an answer without the text `closes`, which ends the thinking."""
 
-    checklist: Checklist = Checklist(ScriptedPoints())
+    judge: Judge = ScriptedPoints()  # gives the points of a `Checklist`
     bonus: float = 0.5
     closes: str = "</think>"
     name: ClassVar[str] = "dense"
@@ -64,7 +64,7 @@ class DenseInstruction(Combines):
         check_ranges(self, bonus="[0, inf)")
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
-        found = await self.checklist.score(groups, signals, world)
+        found = await Checklist(self.judge).score(groups, signals, world)
         return [[self.judged(t.completion, j) for t, j in zip(g.trajectories, row, strict=True)] for g, row in zip(groups, found, strict=True)]
 
     def judged(self, completion: str, found: Judgement) -> Judgement:

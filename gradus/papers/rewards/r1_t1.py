@@ -33,10 +33,10 @@ from gradus.papers.bases.reinforce_plus_plus import reinforce_plus_plus
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.beside_verdict import Terms, beside_verdict
 from gradus.rewards.combine import Combines
-from gradus.rewards.overlap import Overlap
+from gradus.rewards.overlap import Matches, part
 from gradus.rewards.tags import Tags
 from gradus.schedules.harvests import answers
-from gradus.types import Group, Problem, Trajectory
+from gradus.types import Group, Outcome, Problem, Trajectory
 from gradus.types.parts import Judgement, Signals, World
 from gradus.types.signals import Signal
 
@@ -46,12 +46,16 @@ class Translated(Combines):
     """The form plus the quality of the translation; 0 without the form. If the quality does not apply, the reward is the task's verdict."""
 
     form: Tags = Tags(("think", "answer"))
-    quality: Overlap = Overlap(of="answer")
+    quality: Matches = Matches("chrf")
     name: ClassVar[str] = "translated"
     needs: ClassVar[tuple[Signal, ...]] = ()
 
+    def quality_of(self, problem: Problem, completion: str) -> Outcome:
+        """Returns the quality of the text between the last tags `answer`; 0 without these tags."""
+        return self.quality(problem, part(completion, "answer") or "")
+
     def terms(self, trajectory: Trajectory, verdict: float) -> Terms | None:
-        found = self.quality.value(trajectory.problem, trajectory.completion)
+        found = self.quality_of(trajectory.problem, trajectory.completion)
         if not isinstance(found, int | float):
             return None
         formed = self.form.value(trajectory.completion)
@@ -64,7 +68,7 @@ class Translated(Combines):
 def best_chain(chains: Sequence[str], problem: Problem, reward: Translated = Translated()) -> str | None:
     """Returns the chain in the right form with the best translation; None if no quality is above 0. If several chains are equally good, the shortest
     wins, then the earliest."""
-    found = [reward.quality.value(problem, c) if reward.form.value(c) else 0.0 for c in chains]
+    found = [reward.quality_of(problem, c) if reward.form.value(c) else 0.0 for c in chains]
     scored = [(value if isinstance(value, int | float) else 0.0, -len(c), -i) for i, (value, c) in enumerate(zip(found, chains))]
     good = [row for row in scored if row[0] > 0]
     return chains[-max(good)[2]] if good else None

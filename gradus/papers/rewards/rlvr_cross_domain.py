@@ -7,9 +7,9 @@ reward.
 
 A reference answer of free form ("one half", "0.5") has many right forms, so exact comparison rejects right answers. The verifier reads the question,
 the reference answer and the final answer, and writes 1 or 0. p is the probability of this token. A confident "right" gives a reward near 1, and a
-confident "wrong" gives a reward near 0. The mean and the deviation are over the whole batch; with equal rewards A is 0. With `--reward.judge.soft
-false` the reward is the written verdict. The three algorithms of the paper are this recipe (REINFORCE), `--credit LeaveOneOut` (RLOO), and the credit
-of reinforce_plus_plus.
+confident "wrong" gives a reward near 0. The mean and the deviation are over the whole batch; with equal rewards A is 0. With `--reward.judge
+"PlayerJudge(player=verifier)"` the reward is the written verdict. The three algorithms of the paper are this recipe (REINFORCE), `--credit LeaveOneOut`
+(RLOO), and the credit of reinforce_plus_plus.
 
 The verifier is distilled. RL with a large judge gives good and bad answers from all stages of training. A small model then imitates the large judge's
 verdicts on these answers. `Judgements` makes these rows from the groups of a run: `Stages(Frozen(judged=Stage(makes=Judgements()),
@@ -26,23 +26,46 @@ forms. So the agreement of a distilled verifier with its judge is not measured h
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from gradus.credit.groups import Baseline, Scale, batch_relative, spread
 from gradus.papers.bases.reinforce import reinforce
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.judged import Judged
-from gradus.rewards.player_judge import PlayerJudge
-from gradus.rewards.verdicts import YesNo
-from gradus.types import Group
-from gradus.types.parts import Credited, Signals
+from gradus.rewards.player_judge import TOO_LONG, both_words, prompt_of
+from gradus.rewards.verdicts import Case, Form, Verdict, YesNo, soft_verdict
+from gradus.types import Failed, Group
+from gradus.types.parts import Credited, Signals, World
 from gradus.types.players import Player
-from gradus.types.signals import Signal
+from gradus.types.signals import LogProb, Signal
 
 VERDICT = YesNo("Question: {problem}\nReference answer: {reference}\nAnswer: {answer}\nIs the answer right? 1 or 0:\n", yes="1", no="0")
-_JUDGED = Judged(PlayerJudge("verifier", soft=True), VERDICT, final=True)
+
+
+@dataclass(frozen=True)
+class VerdictChance:
+    """A judge that writes nothing. The verdict is computed from the probabilities that `player` gives to the two words of `YesNo` (see `soft_verdict`)."""
+
+    player: str = "verifier"
+    names_players: ClassVar[tuple[str, ...]] = ("player",)
+
+    async def decide(self, form: Form, cases: Sequence[Case], world: World) -> list[Verdict | Failed | None]:
+        """Reads all cases in one batch. A case whose prompt fills the player's context fails. Raises UserError if the form has no two words."""
+        words = both_words(form)
+        opened = [world.opening(prompt_of(form, case), self.player) for case in cases]
+        fits = [len(o.sequence) + 1 < world.context_length(self.player) for o in opened]
+        pieces = [
+            replace(world.told(word, self.player), parent=(o, len(o.sequence))) for o, fit in zip(opened, fits, strict=True) if fit for word in words
+        ]
+        rows = iter(await world.score(pieces, LogProb(), self.player) if pieces else [])
+        chances = (math.exp(float(row.sum(dtype="float64"))) for row in rows)
+        return [(soft_verdict(next(chances), next(chances)),) if fit else TOO_LONG for fit in fits]
+
+
+_JUDGED = Judged(VerdictChance(), VERDICT, final=True)
 
 
 @dataclass(frozen=True)

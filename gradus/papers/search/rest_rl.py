@@ -196,7 +196,7 @@ def _state(request: Request, index: int, context: Any, value: float, world: Worl
 
 
 _LEARNER = Player(
-    Head(of=Copy("policy")), objective=Frozen(value=ValueLoss(None, "value", source="expert")), credit=PromptReturns(), learns_from="policy",
+    Head(of=Copy("policy")), objective=Frozen(value=ValueLoss(None, source="expert")), credit=PromptReturns(), learns_from="policy",
 )  # fmt: skip
 LEARNING = Frozen({"rollout": TreeStates(), "players.value": _LEARNER})
 """The fields that differ in stage 2: the states of the trees come from another source than the policy's answers, so only the value model learns from them."""

@@ -95,13 +95,13 @@ def test_rounds_never_raise_the_cost_and_show_the_best_program() -> None:
         return reply(next(replies))
 
     world, _ = scripted_world(TASK, speak, reward=MeasuredChange())
-    (group,) = asyncio.run(Revised(rounds=5, feedback=NewCosts(), keep="best", until_right=False).run([Request(p)], world))
+    (group,) = asyncio.run(Revised(rounds=5, feedback=NewCosts(), keep="best").run([Request(p)], world))
     assert group.trajectories[0].completion == reply(texts[3])
     rewards = [world.notes[f"revised/{n}"] for n in range(6)]
     assert rewards == sorted(rewards)
     shown = [prompt[0]["content"].split("\n", 2)[2] for prompt in prompts[1:]]
     assert shown == [texts[1], texts[2], texts[2], texts[2], texts[3]]
-    assert afterburner.search == Revised(rounds=10, feedback=NewCosts(), keep="best", until_right=False)
+    assert afterburner.search == Revised(rounds=10, feedback=NewCosts(), keep="best")
     assert NewCosts().text(group.trajectories[0].but(completion="no"), world) is None
 
 

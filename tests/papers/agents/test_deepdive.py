@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from gradus.environments.tools import Tools
 from gradus.papers.agents.deepdive import Fewest, deepdive, thriftiest
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.core import changes
@@ -36,7 +37,7 @@ def test_a_right_answer_after_well_formed_turns_earns_1() -> None:
 def test_the_first_malformed_turn_ends_the_episode_with_0() -> None:
     (one,) = played(ACTIONS[0], "look: there", *ACTIONS[1:]).trajectories
     assert (one.value, one.links["turns"], one.links["invalid"], one.ended) == (0.0, 2, 1, Ended.ENVIRONMENT)
-    lenient = replace(TASK, environment=replace(deepdive.environment, lenient=True))
+    lenient = replace(TASK, environment=replace(deepdive.environment, hint=Tools.hint))
     (again,) = played(ACTIONS[0], "look: there", *ACTIONS[1:], task=lenient).trajectories
     assert (again.value, again.links["turns"]) == (1.0, len(ACTIONS) + 1)  # a repaired episode can earn 1
     (failed,) = played("open: Nowhere", f"answer: {PROBLEM.answer}").trajectories

@@ -19,6 +19,7 @@ from gradus.papers.agents.epo import KEY, KeyOutcomes, KeyReturns, KeyTurns, NoK
 from gradus.papers.bases.reinforce import reinforce
 from gradus.recipe.core import changes
 from gradus.rewards.environment import EnvironmentReturn
+from gradus.rollouts.episodes import Episodes
 from gradus.rollouts.seats import Seats
 from gradus.tasks.games.negotiation import follow, negotiation
 from gradus.testing.methods import TOY_EPISODES, check_different_update, check_same_update, scripted_world
@@ -147,7 +148,7 @@ def test_a_failed_deal_earns_nothing_and_the_actor_can_be_replaced():
     assert not weights(KeyReturns(), first.trajectories[0])[0].any()
     (first, _), _, _ = played(["ask", "deal"])  # the question is no key strategy, because there is no gain
     assert first.trajectories[0].components["keys"] == 0.0
-    (_, second), asked, _ = played(rollout=Seats(others="actor", players=Frozen(agent="other")))
+    (_, second), asked, _ = played(rollout=Seats(Episodes(roles=Frozen(agent="other")), others="actor"))
     assert second.trajectories[0].player == "other"
     assert set(asked) == {"policy", "other"}
 

@@ -11,13 +11,14 @@ import pytest
 import torch
 
 import gradus
-from gradus.papers.control.wsrl import OFFLINE, wsrl
+from gradus.credit.bellman import SoftBellman
+from gradus.papers.control.wsrl import OFFLINE, SomeHeads, some_of, wsrl
 from gradus.recipe.core import changes
 from gradus.recipe.registry import recipe
 from gradus.rollouts.recorded import Recorded
 from gradus.testing.methods.control import toy_control
 from gradus.training.course import course
-from gradus.types import Frozen, Key, UserError
+from gradus.types import Context, Frozen, Group, Key, Problem, Trajectory, UserError
 from gradus.types.moments import Steps
 from gradus.updates.minibatches import Minibatches
 
@@ -120,7 +121,7 @@ def test_offline_it_is_cql_with_its_networks_and_heads():
         "players.policy.model.layer_norm",
         "players.critic.model.heads",
         "players.critic.model.layer_norm",
-        "players.critic.credit.subset",
+        "players.critic.credit",
         "selection.per_row",  # no row is collected offline, so neither number counts
         "selection.warmup",
     }
@@ -161,13 +162,28 @@ def test_a_run_killed_within_a_stage_or_between_two_goes_on_to_the_same_bytes(tm
 
 
 def test_the_target_is_the_least_of_two_of_ten_heads():
-    from gradus.credit.bellman import least_of
-
     rule = wsrl.players["critic"].credit
-    assert (rule.subset, rule.entropy, wsrl.players["critic"].model.heads, wsrl.players["critic"].model.layer_norm) == (2, False, 10, True)
-    values = Key(1).normal(5, 10)
-    pair = sorted(Key(3).permutation(10)[:2].tolist())
-    assert least_of(values, 2, Key(3)) == pytest.approx(values[:, pair].min(1))
+    assert (rule.heads, rule.rule.entropy, wsrl.players["critic"].model.heads, wsrl.players["critic"].model.layer_norm) == (2, False, 10, True)
+    values = np.arange(20.0).reshape(2, 10)
+    assert some_of(values, 10, Key()).tolist() == values.tolist()
+    found = [some_of(values, 2, Key(i)).min(1) for i in range(400)]
+    assert all(b - a == 10 for a, b in found)  # one set of heads for all rows
+    # the least of two of ten heads is head i with chance (9 - i) / 45: its mean is 8/3
+    assert np.mean([a for a, _ in found]) == pytest.approx(8 / 3, abs=0.4)
+
+
+def test_targets_of_some_heads_by_hand():
+    """Both of ten heads that the key draws give the target: 1 + 0.5 min; no entropy counts."""
+    streams = Frozen(reward=np.array([1.0], np.float32), done=np.array([False]), key=np.array([5], np.uint64))
+    context = Context(np.zeros(2, np.int32), np.array([False, True]), streams=streams)
+    row = Trajectory("t", Problem("p", "w", text="s"), (context,), reward=0.0, source="replay")
+    rule, values = SomeHeads(SoftBellman(gamma=0.5, entropy=False, temperature=None)), np.arange(10.0)[None] ** 2
+    action, q = rule.needs
+    ((found,),) = rule.assign([Group("g", (row,))], {action: {"t": np.zeros((1, 2))}, q: {"t": values}})
+    pair = Key(5).fold("subset").permutation(10)[:2]
+    assert found.returns.tolist() == [1 + 0.5 * min(pair) ** 2]
+    with pytest.raises(UserError, match="heads is 0"):
+        SomeHeads(heads=0)
 
 
 def test_without_its_changes_it_is_sac():
@@ -177,8 +193,7 @@ def test_without_its_changes_it_is_sac():
         "players.policy.model.layer_norm",
         "players.critic.model.heads",
         "players.critic.model.layer_norm",
-        "players.critic.credit.subset",
-        "players.critic.credit.entropy",
+        "players.critic.credit",
         "players.critic.optimizer",
         "optimizer.lr",
         "selection.per_row",

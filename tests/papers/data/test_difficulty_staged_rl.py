@@ -44,7 +44,7 @@ def test_the_cuts_belong_to_the_easier_level_up_to_fifty_samples() -> None:
 
 def test_it_is_grpo_in_two_stages() -> None:
     found = sorted(changes(grpo, difficulty_staged_rl))
-    assert found == ["objective.entropy", "objective.kl.coefficient", "schedule", "setting.eval_every", "study.by"]
+    assert found == ["objective.entropy", "objective.kl.coefficient", "schedule", "setting.eval_every"]
     # one stage on all problems, GRPO's KL and no entropy: grpo
     one = difficulty_staged_rl.but(schedule=Stages(Frozen(all=Stage(until=Steps(2)))), objective__kl__coefficient=0.04, objective__entropy=None)
     small = {"setting__prompts": 2, "setting__group": 4, "setting__eval_every": 0, "study__problems": 2, "study__by": ()}

@@ -111,8 +111,8 @@ def test_only_a_candidates_own_tokens_are_actions() -> None:
 
 
 def test_at_test_time_every_seat_answers_once() -> None:
-    part = TurnCandidates(Frozen(B="other"), Episodes(max_turns=4))
-    assert part.test == Seats(Frozen(B="other"), Episodes(max_turns=4))
+    play = Episodes(max_turns=4, roles=Frozen(B="other"))
+    assert TurnCandidates(play).test == Seats(play)
 
 
 def test_its_changes_to_grpo() -> None:

@@ -15,11 +15,11 @@ from gradus.training.launch import go
 from gradus.types import Frozen
 from tests.papers.multi_agent.test_at_grpo import TASK
 
-ROLES = at_grpo_roles.but(rollout__players=Frozen(B="checker"))
+ROLES = at_grpo_roles.but(rollout__play__roles=Frozen(B="checker"))
 
 
 def test_its_changes() -> None:
-    assert set(changes(at_grpo, at_grpo_roles)) == {"rollout.players.checker", "players.checker"}
+    assert set(changes(at_grpo, at_grpo_roles)) == {"rollout.play.roles.checker", "players.checker"}
 
 
 def test_samples_of_one_role_never_reach_the_policy_of_another() -> None:

@@ -16,12 +16,12 @@ from tests.papers.multi_agent.test_at_grpo import TASK
 
 
 def test_its_changes():
-    assert set(changes(rema, rema_separate)) == {"rollout.players.checker", "players.reasoner", "schedule"}
+    assert set(changes(rema, rema_separate)) == {"rollout.play.roles.checker", "players.reasoner", "schedule"}
 
 
 def test_separate_agents_swap_after_their_steps():
     assert rema_separate.schedule == TakingTurns(("policy", "reasoner"), OnlyPlayers(update=None), steps=10)
-    made = rema_separate.but(rollout__players=Frozen(B="reasoner"), schedule=TakingTurns(("policy", "reasoner"), OnlyPlayers(update=None), steps=2))
+    made = rema_separate.but(rollout__play__roles=Frozen(B="reasoner"), schedule=TakingTurns(("policy", "reasoner"), OnlyPlayers(update=None), steps=2))
     run = toy_run(made, task=TASK, steps=4, prompts=2, group=8)
     seen = [{n: [p.detach().clone() for p in run.players[n].policy.network.parameters()] for n in ("policy", "reasoner")}]
 

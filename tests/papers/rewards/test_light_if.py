@@ -14,13 +14,12 @@ from gradus.objectives.trust import DualClip
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.rewards.light_if import Covariance, DenseInstruction, entropy_weights, light_if
 from gradus.recipe.core import changes
-from gradus.rewards.checklist import Checklist
 from gradus.rewards.judge import ScriptedPoints
 from gradus.rewards.verified import Verified
 from gradus.testing.methods import TOY, check_micro_batches, toy_trajectory, weights_after
 from gradus.types import Frozen, Group
 
-CHECKS = Checklist(ScriptedPoints(Frozen({c: (lambda problem, text, c=c: c in text) for c in "abcd"})))
+CHECKS = ScriptedPoints(Frozen({c: (lambda problem, text, c=c: c in text) for c in "abcd"}))
 
 
 def test_the_dense_reward():

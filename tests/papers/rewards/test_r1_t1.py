@@ -47,7 +47,7 @@ def test_solutions_in_tags_have_the_form() -> None:
     task = translation(level=1, form="tags")
     for p in task.source.draw(range(20), None, Key(0)):
         assert Translated().form.value(p.meta["solution"]) == 1.0
-        assert Translated().quality.value(p, p.meta["solution"]) == 1.0
+        assert Translated().quality_of(p, p.meta["solution"]) == 1.0
         assert task.verify(p, p.meta["solution"]) == 1.0
         assert task.verify(p, f"={p.answer}") == 0.0
 
