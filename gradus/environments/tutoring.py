@@ -16,6 +16,8 @@ from gradus.types.ranges import check_ranges
 OPERATIONS = Frozen(gets="add", loses="take", doubles="double")
 """Word of the story -> the operation that the student must find."""
 SIGNS = Frozen(add="+", take="-", double="*")
+END = "<end_of_conversation>"
+"""The usual mark of the end of a dialogue."""
 Step = tuple[str, int]
 """A word of the story, and its number."""
 
@@ -91,7 +93,7 @@ class Tutoring:
     answer, else 0. The student never sees a thought between <think> and </think>.
     """
 
-    end: str = "<end_of_conversation>"
+    end: str = END
     limit: int = 16
     forks: ClassVar[bool] = False
 

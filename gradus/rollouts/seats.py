@@ -43,9 +43,10 @@ class Seats:
 
     players: Frozen[str] = Frozen()  # seat -> player; a seat without an entry is played by the request's player
     play: Episodes = Episodes()
+    others: str | None = None  # player of every seat but the first, if `players` has no entry for the seat; None: the request's player
     gives: ClassVar[frozenset[str]] = frozenset({"turns", "seats"})
     plays: ClassVar[str] = "episodes"
-    names_players: ClassVar[tuple[str, ...]] = ("players",)
+    names_players: ClassVar[tuple[str, ...]] = ("players", "others")
 
     def check_task(self, task: Task) -> None:
         """Raises UserError if the environment names no seats, or if `players` names a seat that the environment does not have."""
@@ -122,7 +123,9 @@ class Seats:
 
     def player(self, seat: str, place: Seat) -> str:
         """Returns the player of a seat."""
-        return self.players.get(seat, place.request.player)
+        environment: Any = place.world.task.environment
+        usual = place.request.player if self.others is None or seat == environment.seats[0] else self.others
+        return self.players.get(seat, usual)
 
     def told(self, table: Table, name: str, side: Played) -> Trajectory:
         """Returns the trajectory of one seat."""

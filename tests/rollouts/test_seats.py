@@ -96,6 +96,15 @@ def test_a_group_holds_one_seat_in_all_episodes() -> None:
     assert len({t.links["episode"] for t in groups[0].trajectories}) == 3
 
 
+def test_the_other_seats_may_share_a_player() -> None:
+    asked = []
+    players = [("policy", "actor"), ("policy", "judge")]
+    for rollout, wanted in zip((Seats(others="actor"), Seats(Frozen(B="judge"), others="actor")), players, strict=True):
+        (a, b), _ = played(Talk, lambda ask: asked.append(ask.request.player) or "x", rollout, actor=None, judge=None)
+        assert (a.trajectories[0].player, b.trajectories[0].player) == wanted
+    assert asked == ["policy", "actor", "policy", "policy", "judge", "policy"]
+
+
 def test_a_seat_may_have_a_player_of_its_own() -> None:
     asked = []
     (a, b), _ = played(Talk, lambda ask: asked.append(ask.request.player) or "x", Seats(Frozen(B="other")), other=True)

@@ -40,7 +40,7 @@ from gradus.papers.bases.reinforce import reinforce
 from gradus.recipe.claim import Claim
 from gradus.rewards.environment import judged
 from gradus.rollouts.seats import Seats
-from gradus.types import Frozen, Group, Problem, Request, Sampling, Trajectory, UserError
+from gradus.types import Frozen, Group, Problem, Request, Sampling, Trajectory
 from gradus.types.parts import Credited, Judgement, Signals, World
 from gradus.types.players import Copy, Player
 from gradus.types.ranges import check_ranges
@@ -83,16 +83,15 @@ class NoKeys:
 class ScriptedKeys:
     """Reads the task's own attribution (`contributions` of its environment): a strategy is a key strategy from `least` of 3 points for a dimension on.
 
-    An episode with the score 0 has no key strategy.
+    An episode with the score 0 has no key strategy, nor has a task without contributions.
     """
 
     dimensions: tuple[str, ...] = ("goal", "knowledge")
     least: int = 2
 
     async def keys(self, problem: Problem, strategies: Sequence[str], words: Sequence[str], score: float, world: World, tag: str) -> Sequence[int]:
-        if not hasattr(environment := world.task.environment, "contributions"):
-            raise UserError(f"ScriptedKeys reads the contributions of a dialogue, but task {world.task.name} has none; take negotiation, or WrittenKeys")
-        if score <= 0:
+        environment: Any = world.task.environment
+        if score <= 0 or not hasattr(environment, "contributions"):
             return ()
         found: Mapping[str, tuple[int, list[int]]] = environment.contributions(problem, words)
         return [i for i in range(len(words)) if any(found[name][1][i] >= self.least for name in self.dimensions)]
@@ -116,21 +115,21 @@ class WrittenKeys:
 
 @dataclass(frozen=True)
 class KeyTurns:
-    """The return of the episode. Each key turn of the seat `strategist` is marked with the component "key" at its last token."""
+    """The return of the episode. Each key turn of the policy is marked with the component "key" at its last token. The other seats of the episode speak."""
 
     judge: KeyJudge = ScriptedKeys()
-    strategist: str = "strategist"
     needs: ClassVar[tuple[Signal, ...]] = ()
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
-        sides = {(t.links.get("episode"), t.links.get("role")): t for g in groups for t in g.trajectories}
-        return [[await self._one(t, sides, world) for t in g.trajectories] for g in groups]
+        everyone = [t for g in groups for t in g.trajectories]
+        return [[await self._one(t, everyone, world) for t in g.trajectories] for g in groups]
 
-    async def _one(self, t: Trajectory, sides: Mapping[tuple[Any, Any], Trajectory], world: World) -> Judgement:
+    async def _one(self, t: Trajectory, everyone: Sequence[Trajectory], world: World) -> Judgement:
         plain = judged(t)
-        if t.links.get("role") != self.strategist or not isinstance(plain.reward, int | float):
+        if t.player != "policy" or not isinstance(plain.reward, int | float):
             return plain
-        words = [said for (episode, role), mate in sides.items() if episode == t.links["episode"] and role != self.strategist for said in spoken(mate, world)]
+        mates = [mate for mate in everyone if mate.links.get("episode") == t.links.get("episode") and mate.player != t.player]
+        words = [said for mate in mates for said in spoken(mate, world)]
         ends = turn_ends(t)
         keys = await self.judge.keys(t.problem, spoken(t, world), words, float(plain.reward), world, t.id)
         steps = tuple((*ends[k], 1.0) for k in keys if k < len(ends))
@@ -205,7 +204,7 @@ epo = reinforce.derive(
     "epo",
     "A strategist that plans for a frozen dialogue agent learns from key turns that a judge names, and from the outcome.",
     family="agents",
-    rollout=Seats(players=Frozen(agent="actor")),
+    rollout=Seats(others="actor"),
     reward=KeyTurns(),
     credit=KeyReturns(),
     players__actor=Player(Copy("policy")),

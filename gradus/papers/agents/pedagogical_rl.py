@@ -31,20 +31,19 @@ released configuration it is 1 and the hard form.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from gradus.environments.tutoring import Tutoring, visible
+from gradus.environments.tutoring import END, Tutoring, visible
 from gradus.objectives.kl import KL
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim
-from gradus.rewards.environment import earned
+from gradus.rewards.environment import judged
 from gradus.rollouts.episodes import Episodes
-from gradus.types import NOT_APPLICABLE, Failed, Frozen, Group, Problem, Request, Sampling, Trajectory
+from gradus.types import Frozen, Group, Problem, Request, Sampling, Trajectory
 from gradus.types.parts import Judgement, Signals, World
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
@@ -80,11 +79,11 @@ class Rules(Protocol):
 
 @dataclass(frozen=True)
 class ScriptedRules:
-    """Judges by the facts of the task's environment."""
+    """Judges by the facts of the task's environment. A task without facts has no fault."""
 
     async def rejected(self, problem: Problem, messages: Sequence[str], world: World, tag: str) -> Mapping[str, bool]:
         environment: Any = world.task.environment
-        return dict(environment.faults(problem, messages))
+        return dict(environment.faults(problem, messages)) if hasattr(environment, "faults") else {"leak": False, "values": False}
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,10 @@ class WrittenRules:
 
 @dataclass(frozen=True)
 class Taught:
-    """The success of the student after the dialogue, minus `weight` if a judge rejects it (see `tutor_reward`)."""
+    """The success of the student after the dialogue, minus `weight` if a judge rejects it (see `tutor_reward`).
+
+    In an environment without a student, the return of the episode replaces the success.
+    """
 
     weight: float = 0.75  # lambda
     hard: bool = False  # True: a rejected dialogue earns -weight, and the solutions do not count
@@ -132,20 +134,22 @@ class Taught:
 
     async def _one(self, t: Trajectory, world: World) -> Judgement:
         environment: Any = world.task.environment
-        if isinstance(t.reward, Failed):
-            return Judgement(t.reward)
-        if not isinstance(environment, Tutoring):
-            return Judgement(NOT_APPLICABLE)
+        plain = judged(t)
+        if not isinstance(plain.reward, int | float):
+            return plain
+        end = environment.end if isinstance(environment, Tutoring) else END
         turns = [(c.tokens[c.chosen], c.streams["turn"]) for c in t.contexts if c.actions]
         pieces = [tokens[at == turn] for tokens, at in turns for turn in np.unique(at)]
         messages = [world.text(piece, t.player) for piece in pieces]
-        faults = await self.rules.rejected(t.problem, [visible(text, environment.end) for text in messages], world, t.id)
-        key = world.key.fold("solutions", t.id)
-        solved, before = (environment.student(t.problem, m).share(self.solutions, key.fold(n)) for n, m in enumerate((messages, ())))
+        faults = await self.rules.rejected(t.problem, [visible(text, end) for text in messages], world, t.id)
+        solved, before = float(plain.reward), 0.0
+        if isinstance(environment, Tutoring):
+            key = world.key.fold("solutions", t.id)
+            solved, before = (environment.student(t.problem, m).share(self.solutions, key.fold(n)) for n, m in enumerate((messages, ())))
         full = any(len(piece) >= world.sampling.limit for piece in pieces)
-        extra = self.ended * any(environment.end in text for text in messages) + (thought_reward(messages, self.think) if self.think else 0.0)
+        extra = self.ended * any(end in text for text in messages) + (thought_reward(messages, self.think) if self.think else 0.0)
         reward = tutor_reward(solved, any(faults.values()), self.weight, hard=self.hard, sampled_extra=extra, always=-self.cut * full)
-        rates = {"solved": solved, "before": before, "gain": solved - before, "environment": math.fsum(earned(t, "environment"))}
+        rates = {"solved": solved, "before": before, "gain": solved - before, "environment": float(plain.reward)}
         return Judgement(reward, Frozen({**rates, "leaked": float(faults["leak"]), "helpful": float(not faults["values"])}))
 
 

@@ -147,7 +147,7 @@ def test_a_failed_deal_earns_nothing_and_the_actor_can_be_replaced():
     assert not weights(KeyReturns(), first.trajectories[0])[0].any()
     (first, _), _, _ = played(["ask", "deal"])  # the question is no key strategy, because there is no gain
     assert first.trajectories[0].components["keys"] == 0.0
-    (_, second), asked, _ = played(rollout=Seats(players=Frozen(agent="other")))
+    (_, second), asked, _ = played(rollout=Seats(others="actor", players=Frozen(agent="other")))
     assert second.trajectories[0].player == "other"
     assert set(asked) == {"policy", "other"}
 

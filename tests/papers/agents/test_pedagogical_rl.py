@@ -14,7 +14,7 @@ from gradus.papers.bases.grpo import grpo
 from gradus.recipe.core import changes
 from gradus.rewards.environment import EnvironmentReturn
 from gradus.tasks.text.tutor import tutor
-from gradus.testing.methods import TOY, TOY_EPISODES, check_same_update, scripted_world
+from gradus.testing.methods import TOY_EPISODES, check_same_update, scripted_world
 from gradus.types import NOT_APPLICABLE, Failed, Frozen, Key, Problem, Request, UserError
 from gradus.types.parts import Judgement
 
@@ -120,8 +120,11 @@ def test_failures_other_tasks_and_wrong_numbers() -> None:
     failed = replace(group, trajectories=(one.but(reward=Failed("lost")),))
     ((found,),) = asyncio.run(Taught().score([failed], {}, world))
     assert isinstance(found.reward, Failed)
-    other = SimpleNamespace(task=TOY)
-    assert asyncio.run(Taught().score([group], {}, other)) == [[Judgement(NOT_APPLICABLE)]]  # type: ignore[arg-type]
+    bare = replace(group, trajectories=(one.but(contexts=()),))
+    assert asyncio.run(Taught().score([bare], {}, world)) == [[Judgement(NOT_APPLICABLE)]]  # no episode
+    toy, _ = scripted_world(TOY_EPISODES, lambda ask: "c", reward=Taught())
+    (found,) = asyncio.run(pedagogical_rl.rollout.run([Request(TOY_EPISODES.source.draw([0], None, toy.seed)[0], 1)], toy))
+    assert found.trajectories[0].value == found.trajectories[0].components["environment"]  # no student: the return of the episode
     with pytest.raises(UserError, match="weight"):
         Taught(weight=-1.0)
     assert asyncio.run(ScriptedRules().rejected(PROBLEM, ["it is 8"], world, "t")) == {"leak": True, "values": True}
