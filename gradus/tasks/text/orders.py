@@ -61,7 +61,7 @@ def make(rng: Random, level: int, instruction: bool = True) -> Draft:
     table = dict(sorted(start.items()))
     prices = {item: rng.randint(11, 99) for item in items}
     calls, goal, outputs = served(table, prices, owner, wishes)
-    slots = [[((f"i am {owner}", f"{owner} here"), "name"), *wished(wishes[0])], *(wished(wish) for wish in wishes[1:])]
+    slots: list[list[Any]] = [[((f"i am {owner}", f"{owner} here"), "name"), *wished(wishes[0])], *(wished(wish) for wish in wishes[1:])]
     frozen = Frozen({code: Frozen(order) for code, order in table.items()})
     meta: dict[str, Any] = {
         "orders": frozen, "prices": Frozen(prices), "goal": Frozen({code: Frozen(order) for code, order in goal.items()}), "outputs": outputs,
