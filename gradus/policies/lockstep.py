@@ -7,7 +7,7 @@ last bit. The reason is that both compute products in blocks of allowed sizes, a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -153,35 +153,47 @@ def generate_by_rule(
     max_context: int,
     rows: int = ROWS,
     mix: Callable[[Sequence[Job]], Mixed] | None = None,
+    prefixes: Mapping[str, Sequence[np.ndarray]] | None = None,
 ) -> list[Sampled]:
     """Samples all jobs by a token rule and returns the samples in order, as `engine.generate` does.
 
     `networks(longest)` makes the players' rows for sequences of at most this length. Log-probabilities are of the rule's tempered distribution,
-    before top-k, top-p and min-p. `mix` makes the input vectors of new tokens.
+    before top-k, top-p and min-p. `mix` makes the input vectors of new tokens. `prefixes`: for players that read other tokens in place of the prefixes of the
+    jobs, one array per job.
 
     Raises: UserError if the rule lacks logits for a row, or if no token can be drawn from a row.
     """
     out: list[Sampled] = []
     for job in jobs:
         check_job(job, max_context)
-    longest = max((len(job.prefix) + room(job, max_context) for job in jobs), default=0)
+    others = prefixes or {}
+    starts = [max([len(job.prefix), *(len(rows[i]) for rows in others.values())]) for i, job in enumerate(jobs)]
+    longest = max((start + room(job, max_context) for start, job in zip(starts, jobs, strict=True)), default=0)
     ends = frozenset(int(t) for t in end_tokens)
     for start in range(0, len(jobs), rows):
         some = jobs[start : start + rows]
+        read = {n: [replace(job, prefix=p) for job, p in zip(some, tokens[start : start + rows], strict=True)] for n, tokens in others.items()}
         with torch.inference_mode():
-            out += _together(networks(longest), rule, some, ends, decode_text, max_context, None if mix is None else mix(some))
+            out += _together(networks(longest), rule, some, ends, decode_text, max_context, None if mix is None else mix(some), read)
     return out
 
 
 def _together(
-    networks: Mapping[str, Rows], rule: TokenRule, jobs: Sequence[Job], ends: frozenset[int], decode_text: DecodeText, most: int, mix: Mixed | None
+    networks: Mapping[str, Rows],
+    rule: TokenRule,
+    jobs: Sequence[Job],
+    ends: frozenset[int],
+    decode_text: DecodeText,
+    most: int,
+    mix: Mixed | None,
+    read: Mapping[str, Sequence[Job]],
 ) -> list[Sampled]:
     rooms = np.array([room(job, most) for job in jobs])
     tokens, logprobs = np.zeros((len(jobs), int(rooms.max())), np.int32), np.zeros((len(jobs), int(rooms.max())), np.float32)
     counts, stopped, going = np.zeros(len(jobs), np.int64), np.zeros(len(jobs), bool), np.ones(len(jobs), bool)
     keys, starts = np.array([job.key for job in jobs], np.uint64), np.array([len(job.prefix) for job in jobs])
     inputs: list[list[np.ndarray]] = [[] for _ in jobs]
-    found = {name: network.begin(jobs, rooms.tolist()) for name, network in networks.items()}
+    found = {name: network.begin(read.get(name, jobs), rooms.tolist()) for name, network in networks.items()}
     settings = Settings.of([job.sampling for job in jobs], next(iter(found.values())).device)
     while True:
         so_far = [row[:n] for row, n in zip(tokens, counts, strict=True)]
@@ -264,12 +276,20 @@ def act_by_rule(asks: Sequence[Any], rule: Any, policies: Mapping[str, Any]) -> 
     if any(a.parent.shown_in(a.at) for a in asks):
         raise UserError(f"{who} samples only after prompts of text, but a prompt shows a picture; take a text task, or sample without a rule")
     jobs = [Job(a.parent.sequence[: a.at], a.sampling, a.key.value) for a in asks]
+    most = min(p.context_length for p in policies.values())
+    prefixes = rule.prefixes(len(jobs)) if hasattr(rule, "prefixes") else {}
+    for name, tokens in prefixes.items():
+        if any(len(p) + room(job, most) > policies[name].context_length for p, job in zip(tokens, jobs, strict=True)):
+            raise UserError(
+                f"{who}: the text that player {name} reads and the new tokens exceed the context of {policies[name].context_length} tokens; shorten the text"
+            )
     sampled = generate_by_rule(
         lambda longest: {name: policy.lockstep(longest, heads.get(name)) for name, policy in policies.items()},
         rule,
         jobs,
         end_tokens=first.end_tokens,
         decode_text=first.text,
-        max_context=min(p.context_length for p in policies.values()),
+        max_context=most,
+        prefixes=prefixes,
     )
     return [sampled_context(a, s) for a, s in zip(asks, sampled, strict=True)]

@@ -13,23 +13,9 @@ from gradus.rewards.reward_model import chance_of
 from gradus.types import Failed, Frozen, Group, Outcome, Trajectory, UserError
 from gradus.types.parts import Judgement, Signals, World
 from gradus.types.signals import Signal, Values
-from gradus.types.spans import Marking, Separated
+from gradus.types.spans import Marking, Separated, scores_at_ends
 
 _OVER = ("last", "least", "mean", "product")
-
-
-def scores_at_ends(values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Returns [L]: the score of the text up to the end of each step, in the order of the steps.
-
-    A value is computed before its action is read. So the score of a step is the value of the next step's first action, and the score of the last step is the
-    value of the last action. Args: `values` [A]; `numbers` [A], the step of each action, -1 without a step.
-
-    >>> scores_at_ends(np.array([0.0, 1.0, 2.0, 3.0]), np.array([0, 0, 1, 1])).tolist()
-    [2.0, 3.0]
-    """
-    known = list(dict.fromkeys(numbers[numbers >= 0].tolist()))
-    firsts = [int(np.flatnonzero(numbers == n)[0]) for n in known]
-    return np.asarray(values, np.float64)[[*firsts[1:], len(values) - 1]] if known else np.zeros(0)
 
 
 @dataclass(frozen=True)

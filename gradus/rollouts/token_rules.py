@@ -126,6 +126,90 @@ class MixtureOfModels:
         whole = sum(self.weights.values())
         return torch.stack([rows[n].log_softmax(-1) + math.log(w / whole) for n, w in self.weights.items() if w > 0]).logsumexp(0)
 
+    @property
+    def alike(self) -> tuple[type, tuple[str, ...]]:
+        return MixtureOfModels, self.players
+
+    def joined(self, rules: Sequence[MixtureOfModels]) -> Mixtures:
+        """Returns the rule for several sequences, one per rule."""
+        weights = np.array([list(rule.weights.values()) for rule in rules])
+        return Mixtures(self.players, weights / weights.sum(1, keepdims=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Mixtures:
+    """Mixes the distributions of `players` for several sequences. Sequence i has the weights `weights[i]`, which add up to 1."""
+
+    players: tuple[str, ...]
+    weights: np.ndarray  # [sequences, players]
+
+    def logits(self, rows: Mapping[str, Tensor], so_far: Sequence[np.ndarray]) -> Tensor:
+        import torch
+
+        with np.errstate(divide="ignore"):
+            logs = [torch.from_numpy(column).to(rows[self.players[0]])[:, None] for column in np.log(self.weights).T]
+        return torch.stack([rows[n].log_softmax(-1) + log for n, log in zip(self.players, logs, strict=True)]).logsumexp(0)
+
+
+@dataclass(frozen=True)
+class Less:
+    """Subtracts from the distribution of `base` a share of the distribution of `player`, sets negative numbers to 0, and scales the sum to 1.
+
+    The share of new token i, counted from 0, is gamma * eta^i, so it falls from token to token. `prompt` [tokens] is the text that `player` reads in place of
+    the prompt. If nothing is left, the distribution is that of `base`.
+    """
+
+    player: str = "equivalent"
+    prompt: tuple[int, ...] = ()  # empty: the player reads the prompt of `base`
+    gamma: float = 0.7
+    eta: float = 0.6
+    temperature: float = 0.3  # of the distribution of `player`
+    base: str = "policy"
+    names_players: ClassVar[tuple[str, ...]] = ("player", "base")
+
+    def __post_init__(self) -> None:
+        check_ranges(self, gamma="[0, inf)", eta="[0, 1]", temperature="(0, inf)")
+
+    @property
+    def players(self) -> tuple[str, ...]:
+        return (self.base, self.player)
+
+    @property
+    def alike(self) -> Less:
+        return replace(self, prompt=self.prompt[:1])
+
+    def joined(self, rules: Sequence[Less]) -> LessEach:
+        """Returns the rule for several sequences, one per rule."""
+        return LessEach(self, tuple(rule.prompt for rule in rules))
+
+    def prefixes(self, count: int) -> dict[str, list[np.ndarray]]:
+        return {self.player: [np.array(self.prompt, np.int32)] * count} if self.prompt else {}
+
+    def logits(self, rows: Mapping[str, Tensor], so_far: Sequence[np.ndarray]) -> Tensor:
+        base = rows[self.base].softmax(-1)
+        shares = base.new_tensor([[self.gamma * self.eta ** len(tokens)] for tokens in so_far])
+        left = (base - shares * (rows[self.player] / self.temperature).softmax(-1)).clamp(min=0)
+        total = left.sum(-1, keepdim=True)
+        return (left / total).log().where(total > 0, base.log())
+
+
+@dataclass(frozen=True, eq=False)
+class LessEach:
+    """The rule `Less` for several sequences, whose `player` reads another prompt for each sequence."""
+
+    rule: Less
+    prompts: tuple[tuple[int, ...], ...]
+
+    @property
+    def players(self) -> tuple[str, ...]:
+        return self.rule.players
+
+    def prefixes(self, count: int) -> dict[str, list[np.ndarray]]:
+        return {self.rule.player: [np.array(prompt, np.int32) for prompt in self.prompts]}
+
+    def logits(self, rows: Mapping[str, Tensor], so_far: Sequence[np.ndarray]) -> Tensor:
+        return self.rule.logits(rows, so_far)
+
 
 @dataclass(frozen=True)
 class Rounded:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gradus.types import Context, UserError, unknown
-from gradus.types.rules import is_rule
+from gradus.types.rules import alike, is_rule
 
 
 def drawn(players: Mapping[str, Any], player: str, asks: Sequence[Any]) -> list[Context]:
@@ -14,20 +14,24 @@ def drawn(players: Mapping[str, Any], player: str, asks: Sequence[Any]) -> list[
 
     Raises UserError if a rule names an unknown player, or if the first player of a rule is not `player`.
     """
-    rules = dict.fromkeys(ask.request.how for ask in asks if is_rule(ask.request.how))
-    if not rules:
+    kinds: dict[Any, list[int]] = {}
+    for i, ask in enumerate(asks):
+        kinds.setdefault(alike(ask.request.how) if is_rule(ask.request.how) else None, []).append(i)
+    if set(kinds) <= {None}:
         return players[player].policy.act(asks)
-    from gradus.policies.lockstep import act_by_rule
+    from gradus.policies.lockstep import ROWS, act_by_rule
 
     found: dict[int, Context] = {}
-    for rule in (*rules, None):
-        mine = [i for i, ask in enumerate(asks) if (ask.request.how if is_rule(ask.request.how) else None) == rule]
-        some = [asks[i] for i in mine]
-        if rule is None:
-            made = players[player].policy.act(some) if some else []
-        else:
-            made = act_by_rule(some, rule, policies_of(players, player, rule))
-        found |= dict(zip(mine, made, strict=True))
+    for kind, mine in kinds.items():
+        if kind is None:
+            found |= dict(zip(mine, players[player].policy.act([asks[i] for i in mine]), strict=True))
+            continue
+        rules = [asks[i].request.how for i in mine]
+        same = all(rule == rules[0] for rule in rules)
+        for first in range(0, len(mine), len(mine) if same else ROWS):
+            some = mine[first:] if same else mine[first : first + ROWS]
+            rule = rules[0] if same else rules[0].joined(rules[first : first + ROWS])
+            found |= dict(zip(some, act_by_rule([asks[i] for i in some], rule, policies_of(players, player, rule)), strict=True))
     return [found[i] for i in range(len(asks))]
 
 

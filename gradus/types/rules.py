@@ -18,6 +18,10 @@ class TokenRule(Protocol):
 
     A rule may have `heads`, a mapping of players to heads over the vocabulary. For such a player, `rows` contains the row of the head in place of the logits.
     A rule may also have `bound(encode)`, which returns the rule with its texts as tokens; `encode(text)` gives a list of tokens.
+
+    Rules with equal `alike` are drawn together, if they have this property: `joined(rules)` then returns a rule for as many sequences, one per rule. A rule
+    may also have `prefixes(count)`, which returns a mapping of players to `count` arrays of tokens. Such a player reads these tokens in place of the prompt,
+    and then the same new tokens as all other players.
     """
 
     @property
@@ -32,6 +36,11 @@ class TokenRule(Protocol):
         may depend only on the same row of `rows`, and on the tokens of the same sequence. Otherwise a draw would depend on the batch.
         """
         ...
+
+
+def alike(rule: Any) -> Any:
+    """Returns the value that rules have in common if they are drawn together: the rule itself, or its `alike`."""
+    return getattr(rule, "alike", rule)
 
 
 def is_rule(how: Any) -> bool:

@@ -144,6 +144,20 @@ STEPS = Separated(r"\n+|(?<=[0-9]) (?==?-?[0-9])")
 """Steps of the built-in tasks: lines, and the terms of a chain of equations such as "2+3 5+4 9 =9"."""
 
 
+def scores_at_ends(values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Returns [L]: the score of the text up to the end of each step, in the order of the steps.
+
+    A value is computed before its action is read. So the score of a step is the value of the next step's first action, and the score of the last step is the
+    value of the last action. Args: `values` [A]; `numbers` [A], the step of each action, -1 without a step.
+
+    >>> scores_at_ends(np.array([0.0, 1.0, 2.0, 3.0]), np.array([0, 0, 1, 1])).tolist()
+    [2.0, 3.0]
+    """
+    known = list(dict.fromkeys(numbers[numbers >= 0].tolist()))
+    firsts = [int(np.flatnonzero(numbers == n)[0]) for n in known]
+    return np.asarray(values, np.float64)[[*firsts[1:], len(values) - 1]] if known else np.zeros(0)
+
+
 def unsure(context: Context, rho: float) -> np.ndarray:
     """Returns bool [A]: whether each action was sampled with a probability below `rho`. Raises UserError if the probabilities are not known."""
     if context.logprobs is None:

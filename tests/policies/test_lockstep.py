@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from gradus.policies import engine, lockstep
 from gradus.policies.engine import Job
 from gradus.policies.heads import Heads
 from gradus.policies.lockstep import generate_by_rule, rows_of
-from gradus.rollouts.token_rules import Banned, Delta, GuidedByQ, MixtureOfModels
+from gradus.rollouts.token_rules import Banned, Delta, GuidedByQ, Less, LessEach, MixtureOfModels
 from gradus.types import Frozen, Key, Sampling, UserError
 from tests.policies.full_forward import Plain
 from tests.policies.test_engine import VOCAB, decoder, mixed_jobs, sample, text
@@ -116,3 +116,25 @@ class Wrong:
 def test_wrong_logits_are_refused(kind, said):
     with pytest.raises(UserError, match=said):
         drawn(Wrong(kind), {"policy": decoder()}, [Job(np.array([5], np.int32), Sampling(max_tokens=3), 1)])
+
+
+def test_a_player_can_read_another_text_in_place_of_the_prompt():
+    """With weight 1 on a player that reads the prompts of other jobs, the tokens are those that this player draws after these prompts."""
+    network, jobs = decoder(), mixed_jobs(12)
+    read = [job.prefix for job in jobs[::-1]]
+    rule = MixtureOfModels(Frozen(policy=0.0, other=1.0))
+    greedy = [replace(job, sampling=replace(job.sampling, temperature=0.0, max_tokens=5, stops=())) for job in jobs]
+    found = drawn(rule, {"policy": other(), "other": network}, greedy, prefixes={"other": read})
+    alone = drawn(rule, {"policy": other(), "other": network}, [replace(job, prefix=p) for job, p in zip(greedy, read, strict=True)])
+    assert [s.tokens.tolist() for s in found] == [s.tokens.tolist() for s in alone]
+    assert bits(found) == bits(drawn(rule, {"policy": other(), "other": network}, greedy, prefixes={"other": read}, rows=5))
+
+
+def test_each_sequence_has_the_text_of_its_own_rule():
+    networks, jobs = {"policy": decoder(), "equivalent": other()}, mixed_jobs(6)
+    rules = [Less(prompt=tuple(job.prefix.tolist())) for job in jobs[::-1]]
+    joined = rules[0].joined(rules)
+    assert isinstance(joined, LessEach)
+    together = bits(drawn(joined, networks, jobs, prefixes=joined.prefixes(6)))
+    for job, rule, found in zip(jobs, rules, together, strict=True):
+        assert bits(drawn(rule, networks, [job], prefixes=rule.prefixes(1))) == [found]

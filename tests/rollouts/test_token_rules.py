@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.rollouts.token_rules import Banned, Delta, GivenRow, GuidedByQ, MixtureOfModels, Rounded, log_mean_exp_of_chance
+from gradus.rollouts.token_rules import Banned, Delta, GivenRow, GuidedByQ, Less, MixtureOfModels, Rounded, log_mean_exp_of_chance
 from gradus.types import Frozen, UserError
 from gradus.types.rules import is_rule
 from gradus.types.samplers import Drawing
@@ -89,3 +89,31 @@ def test_what_counts_as_a_rule():
     assert is_rule(Delta("big", "small"))
     assert not is_rule(None)
     assert not is_rule(Drawing())
+
+
+def less(p, q, new=0, **fields):
+    rows = {"policy": torch.tensor([p], dtype=torch.float64).log(), "equivalent": torch.tensor([q], dtype=torch.float64).log()}
+    return Less(**{"temperature": 1.0, "eta": 1.0, **fields}).logits(rows, [np.zeros(new, np.int32)]).exp()[0].tolist()
+
+
+def test_less_by_hand():
+    """0.6 - 0.5 = 0.1, 0.3 and 0.1, divided by their sum 0.5."""
+    assert less([0.6, 0.3, 0.1], [1.0, 0.0, 0.0], gamma=0.5) == pytest.approx([0.2, 0.6, 0.2])
+    assert less([0.6, 0.3, 0.1], [1.0, 0.0, 0.0], gamma=0.0) == pytest.approx([0.6, 0.3, 0.1])
+    assert less([0.6, 0.3, 0.1], [0.9, 0.1, 0.0], gamma=0.7) == pytest.approx([0.0, 0.23 / 0.33, 0.1 / 0.33])  # 0.6 - 0.63 becomes 0
+    assert less([0.6, 0.4], [0.6, 0.4], gamma=1.0) == pytest.approx([0.6, 0.4])  # nothing is left
+    assert less([0.6, 0.4], [1.0, 0.0], gamma=1.0, eta=0.5, new=2) == pytest.approx([0.35 / 0.75, 0.4 / 0.75])  # the share is 1/4 at the third token
+    colder = less([0.5, 0.5], [0.8, 0.2], gamma=0.5, temperature=0.5)  # 0.64 and 0.04, divided by 0.68
+    assert colder == pytest.approx([(0.5 - 0.32 / 0.68) / 0.5, (0.5 - 0.02 / 0.68) / 0.5])
+
+
+def test_rules_of_several_sequences_are_the_single_rules():
+    rows = {"big": torch.randn(3, 5), "small": torch.randn(3, 5)}
+    rules = [MixtureOfModels(Frozen(big=w, small=1 - w)) for w in (0.0, 0.3, 1.0)]
+    assert len({rule.alike for rule in rules}) == 1
+    assert rules[0].alike != MixtureOfModels(Frozen(small=0.5, big=0.5)).alike
+    found = rules[0].joined(rules).logits(rows, [])
+    for i, rule in enumerate(rules):
+        assert_close(found[i], rule.logits(rows, [])[i])
+    assert Less(prompt=(1, 2)).alike == Less(prompt=(1, 5)).alike != Less().alike
+    assert Less().prefixes(2) == {}

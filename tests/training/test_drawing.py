@@ -6,11 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from gradus.policies import lockstep
 from gradus.policies.lm import LanguageModel
-from gradus.rollouts.token_rules import Banned, Delta, GuidedByQ
+from gradus.rollouts.token_rules import Banned, Delta, GuidedByQ, Less, MixtureOfModels
 from gradus.testing.methods import ScriptedPolicy
 from gradus.training.drawing import drawn
-from gradus.types import Key, Request, Sampling, UserError
+from gradus.types import Frozen, Key, Request, Sampling, UserError
 from gradus.types.records import Problem
 from gradus.types.samplers import Drawing
 from tests.small_model import save_small_model
@@ -74,3 +75,21 @@ def test_a_model_with_another_vocabulary_is_refused(models):
     wide.trunk.config = SimpleNamespace(vocab_size=7)
     with pytest.raises(UserError, match="take models with the same tokenizer"):
         drawn({**players(models), "second": SimpleNamespace(policy=wide)}, "policy", asks(models["policy"], Delta("second", "policy")))
+
+
+def test_rules_that_are_alike_are_drawn_together_and_give_the_same_samples(models, monkeypatch):
+    calls, act = [], lockstep.act_by_rule
+    monkeypatch.setattr(lockstep, "act_by_rule", lambda some, *rest: calls.append(len(some)) or act(some, *rest))
+    rules = [MixtureOfModels(Frozen(policy=1 - w, second=w)) for w in (0.0, 0.25, 0.5, 1.0)]
+    made = drawn(players(models), "policy", asks(models["policy"], *rules))
+    assert calls == [4]
+    for i, rule in enumerate(rules):
+        alone = drawn(players(models), "policy", asks(models["policy"], *[rule] * 4))
+        assert made[i].tokens.tolist() == alone[i].tokens.tolist()
+    prompts = [tuple(models["policy"].opening(text).tokens.tolist()) for text in ("a", "ba")]
+    each = drawn(players(models), "policy", asks(models["policy"], *(Less("second", prompt=p) for p in prompts)))
+    for i, prompt in enumerate(prompts):
+        alone = drawn(players(models), "policy", asks(models["policy"], *[Less("second", prompt=prompt)] * 2))
+        assert each[i].tokens.tolist() == alone[i].tokens.tolist()
+    with pytest.raises(UserError, match="exceed the context of"):
+        drawn(players(models), "policy", asks(models["policy"], Less("second", prompt=(5,) * 10_000)))
