@@ -17,12 +17,14 @@ Use if: a strong dialogue agent cannot be trained, episodes have several turns, 
 Avoid if: the agent itself can be trained (see gem, sotopia_rl), or an episode has one turn.
 Reference: Liu et al., EPO: Explicit Policy Optimization for Strategic Reasoning in LLMs via Reinforcement Learning, arXiv:2502.12486: the strategist, the
 process rewards and the multi-turn loss. The rewards, gamma 0.99, the scale by the largest return and the mean over the tokens of a turn are as in the
-released code (AlibabaResearch/DAMO-ConvAI, folder EPO). There the score of WebShop and ALFWorld is from 0 to 1.
-Departures: The released code sums over the episodes of a mini-batch; here the loss is their mean. `KeyOutcomes` is not in the released code: it is
-our reading of a policy gradient with a baseline. The partner is a script, so there is no iterative self-play: in the paper the strategist plays both
-sides for three rounds. The task is our choice: `negotiation` with a strategist (`--task.team true`). The judge is a script that knows the seller's
-cost: a strategy is a key strategy if the bargain ends with a gain, and the agent's words close the deal, lower the price politely, or first ask for
-the cost. `WrittenKeys` asks a player, as the paper asks GPT-4o. The paper has other models as agents; here the agent is a copy of the start model.
+released code (AlibabaResearch/DAMO-ConvAI, folder EPO). There the score of WebShop and ALFWorld is from 0 to 1, and their first strategy earns 1.
+Departures: The released code trains on stored episodes, for three epochs; here every batch has new episodes, and is used once. The released code
+sums over the episodes of a mini-batch; here the loss is their mean. `KeyOutcomes` is not in the released code: it is our reading of a policy gradient
+with a baseline. The partner is a script, so there is no iterative self-play: in the paper the strategist plays both sides for three rounds. The task is
+our choice: `negotiation` with a strategist (`--task.team true`). The judge is a script that knows the seller's cost: a strategy is a key strategy if the
+bargain ends with a gain, and the agent's words lower the price politely, or first ask for the cost. The last strategy closes the bargain and earns
+G/10, so the script never names it. `WrittenKeys` asks a player, as the paper asks GPT-4o; this player reads the strategies and the words of the agent,
+but not those of the partner. The paper has other models as agents; here the agent is a copy of the start model. The claims measure the buyer's gain.
 """
 
 from __future__ import annotations
@@ -83,7 +85,7 @@ class NoKeys:
 class ScriptedKeys:
     """Reads the task's own attribution (`contributions` of its environment): a strategy is a key strategy from `least` of 3 points for a dimension on.
 
-    An episode with the score 0 has no key strategy, nor has a task without contributions.
+    The last strategy is no key strategy, so that it earns the outcome. An episode with the score 0 has no key strategy, nor has a task without contributions.
     """
 
     dimensions: tuple[str, ...] = ("goal", "knowledge")
@@ -94,7 +96,7 @@ class ScriptedKeys:
         if score <= 0 or not hasattr(environment, "contributions"):
             return ()
         found: Mapping[str, tuple[int, list[int]]] = environment.contributions(problem, words)
-        return [i for i in range(len(words)) if any(found[name][1][i] >= self.least for name in self.dimensions)]
+        return [i for i in range(len(words) - 1) if any(found[name][1][i] >= self.least for name in self.dimensions)]
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,12 @@ the reward, and the cold start. The group of 8, the KL weight 0.001 and one upda
 upper and lower case alike and removes commas from messages.
 Departures: The user is a script with slots, random order, paraphrases and patience; in the paper it is GPT-4o. The task `orders` is our choice; the paper
 plays the retail and airline tasks of tau-bench. The user tells the name only if asked. The agent ends a dialogue with the word "done", or the user
-leaves; in the paper the user ends it. At 30 turns the final data base counts, as in the released code. The released script trains on files whose
-required outputs are empty, so its training reward is the data base alone; here the outputs count in training, as in the paper. The cold start imitates an
-expert script; in the paper models play all sides and a judge selects the dialogues. The lengths of the stages are our choice. The reference is the
-model at the start of stage `rl`.
+leaves; in the paper the user ends it. At 30 turns the final data base counts, as in the released code. A message to the user begins with "say:", and a
+text without call or message only uses up a turn; in the released code every text without a call is a message, and a call that cannot be read ends the
+dialogue. The released script averages the loss over all tokens of the batch, and takes the deviation of the sample; here each dialogue counts alike,
+with the deviation of the population, as in grpo. The released script trains on files whose required outputs are empty, so its training reward is the
+data base alone; here the outputs count in training, as in the paper. The cold start imitates an expert script; in the paper models play all sides and a
+judge selects the dialogues. The lengths of the stages are our choice. The reference is the model at the start of stage `rl`.
 """
 
 from gradus.objectives.kl import KL

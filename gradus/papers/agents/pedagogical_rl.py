@@ -9,7 +9,7 @@
 Tutor and student speak in turn, up to 16 messages; the student or the tutor opens. After the dialogue two judges read it: one looks for the answer in the
 words of the tutor, one for bad teaching. Each judges twice; one rejection suffices. Then the student, who has read the dialogue, writes K = 8 solutions.
 The student is frozen, and never sees the thoughts of the tutor (<think> ... </think>). GRPO compares 8 dialogues of a problem. Only the tokens of the
-tutor have a loss. The KL weight is 0.001.
+tutor have a loss. The KL weight is 0.001. A batch serves two updates, so the clip acts.
 
 The formula is the soft form. In the hard form (`reward.hard`) a rejected dialogue earns -lambda, and its solutions do not count. The penalty for a
 turn at the limit always counts; the bonus for the end counts only if the solutions count. `reward.think` adds, under the same condition, its weight times
@@ -19,14 +19,16 @@ the share of turns with a closed thought, minus 0.5 for each turn with an unclos
 Use if: a model should teach rather than answer, and a simulated student and judges exist.
 Avoid if: the student cannot learn from the dialogue, or solves the problem without it (keep problems with `before` between 0.1 and 0.6).
 Reference: Dinucu-Jianu et al., From Problem-Solving to Teaching Problem-Solving: Aligning LLMs with Pedagogy using Reinforcement Learning,
-arXiv:2505.15607: the dialogue, both forms of the reward, and lambda. The bonus, the penalties, K and the numbers are as in the released code
-(eth-lre/PedagogicalRL).
+arXiv:2505.15607: the dialogue, both forms of the reward, and lambda. The bonus, the penalties, K, the two updates and the numbers are as in
+the released code (eth-lre/PedagogicalRL).
 Departures: The task `tutor` is our choice: a scripted student learns if the tutor names the right operation, and copies an answer; in the paper the
 student is a language model and the problems are from Big-Math. The prompt of the tutor has the answer, because a small model cannot compute it. A script
-judges with the facts of the task (`ScriptedRules`); `WrittenRules` asks a player, as the paper does. The student's solutions are draws of the script. The
-mark of the end is <end> in the task. An unclosed thought is hidden from the student, too; the released code hides only closed thoughts. The comments of
-the released configuration exchange the names of the soft and the hard form; here they are as in the paper. The default is lambda 0.75 and the soft form; in the
-released configuration it is 1 and the hard form.
+judges with the facts of the task (`ScriptedRules`); `WrittenRules` asks a player, as the paper does. This player reads the messages of the tutor, but not
+those of the student, and an answer without REJECT counts as OK; in the released code a judge that writes no decision is asked again. The student's
+solutions are draws of the script. The mark of the end is <end> in the task. An unclosed thought is hidden from the student, too; the released code hides
+only closed thoughts. The comments of the released configuration exchange the names of the soft and the hard form; here they are as in the paper. The
+default is lambda 0.75 and the soft form; in the released configuration it is 1 and the hard form. The released trainer averages the loss over the tokens
+of several dialogues, and takes the deviation of the sample; here each dialogue counts alike, with the deviation of the population, as in grpo.
 """
 
 from __future__ import annotations
@@ -160,6 +162,7 @@ pedagogical_rl = grpo.derive(
     rollout=Episodes(),
     reward=Taught(),
     objective__kl=KL(0.001),
+    update__epochs=2,
     setting__group=8,
 )
 

@@ -113,7 +113,7 @@ def test_the_rule_over_the_batch():
 
 
 def test_an_episode_with_a_scripted_judge():
-    """16? why: cost 8; 16?; a polite 8 lowers to 13, a plain 8 to 11, to 9, and so on: the first two strategies are keys, and so is the deal."""
+    """16? why: cost 8; 16?; a polite 8 lowers to 13, a plain 8 to 11, to 9, and so on: the first two strategies are keys. The deal earns the outcome."""
     (first, second), asked, world = played()
     mine, actor = first.trajectories[0], second.trajectories[0]
     assert (mine.links["role"], mine.player, actor.player) == ("strategist", "policy", "actor")
@@ -122,10 +122,19 @@ def test_an_episode_with_a_scripted_judge():
     assert mine.value == actor.value == pytest.approx(1.0)
     marked = [action for c in mine.contexts for action, name, _ in c.rewards if name == KEY]
     ends = [action for _, action, _ in turn_ends(mine)]
-    assert [ends.index(a) for a in marked] == [0, 1, len(ends) - 1]
-    assert mine.components["keys"] == pytest.approx(3 / len(ends))
+    assert [ends.index(a) for a in marked] == [0, 1]
+    assert mine.components["keys"] == pytest.approx(2 / len(ends))
     assert KEY not in {name for c in actor.contexts for _, name, _ in c.rewards}
     assert set(asked) == {"policy", "actor"}
+
+
+def test_the_size_of_the_outcome_counts_beside_key_strategies():
+    (first, _), _, _ = played(["ask", "bid kindly", "deal"])  # 16?, cost 8, 13?; a deal at 13 is a sixth of the gain
+    mine = first.trajectories[0]
+    assert mine.value == pytest.approx(1 / 6)
+    (row,) = weights(KeyReturns(0.5), mine)
+    back = np.array([1 + 0.5 + 1 / 24, 1 + 1 / 12, 1 / 6])
+    assert row[[0, 4, -1]] == pytest.approx(back / back[0] / 3 / np.array([4, 11, 5]))
 
 
 def test_the_other_judges():

@@ -94,4 +94,4 @@ def test_the_limit_is_grpo() -> None:
 
 @pytest.mark.nightly
 def test_the_clip_acts() -> None:
-    check_bound_acts(mua_rl, updates=2, learning_rate=0.05)
+    check_bound_acts(mua_rl.but(schedule=ConstantSchedule(), rollout=grpo.rollout, reward=grpo.reward, update__count=4), updates=4)

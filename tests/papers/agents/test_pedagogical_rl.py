@@ -14,7 +14,7 @@ from gradus.papers.bases.grpo import grpo
 from gradus.recipe.core import changes
 from gradus.rewards.environment import EnvironmentReturn
 from gradus.tasks.text.tutor import tutor
-from gradus.testing.methods import TOY_EPISODES, check_same_update, scripted_world
+from gradus.testing.methods import TOY_EPISODES, check_same_update, scripted_world, train_toy
 from gradus.types import NOT_APPLICABLE, Failed, Frozen, Key, Problem, Request, UserError
 from gradus.types.parts import Judgement
 
@@ -137,10 +137,10 @@ def test_a_group_is_compared_as_in_grpo() -> None:
 
 
 def test_its_changes_and_the_limit_at_which_it_is_grpo() -> None:
-    assert set(changes(grpo, pedagogical_rl)) == {"rollout", "reward", "objective.kl.coefficient"}
+    assert set(changes(grpo, pedagogical_rl)) == {"rollout", "reward", "objective.kl.coefficient", "update.epochs"}
     assert (pedagogical_rl.reward.weight, pedagogical_rl.reward.solutions, pedagogical_rl.setting.group) == (0.75, 8, 8)
     assert pedagogical_rl.objective["kl"] == KL(0.001)
-    mine = pedagogical_rl.but(reward=EnvironmentReturn(), objective=grpo.objective)
+    mine = pedagogical_rl.but(reward=EnvironmentReturn(), objective=grpo.objective, update__epochs=1)
     check_same_update(mine, grpo.but(rollout=pedagogical_rl.rollout, reward=EnvironmentReturn()), task=TOY_EPISODES)
 
 
@@ -148,3 +148,14 @@ def test_the_solutions_depend_on_the_key_alone() -> None:
     first, second = (played(*HINTS)[0].components["solved"] for _ in range(2))
     assert first == second
     assert TASK.source.draw([0], 1, Key(0))[0].meta["opens"] in (True, False)
+
+
+@pytest.mark.nightly
+def test_the_clip_acts_in_the_second_update() -> None:
+    shares = {}
+    for epochs in (1, 2):
+        seen: list[float] = []
+        made = pedagogical_rl.but(rollout=grpo.rollout, reward=grpo.reward, update__epochs=epochs)
+        train_toy(made, learning_rate=0.4, group=16, watch=lambda run, metrics, groups, seen=seen: seen.append(metrics["clip_share"]))
+        shares[epochs] = max(seen)
+    assert shares[1] == 0 < shares[2]
