@@ -102,7 +102,7 @@ def measured(planned: Plan, steps: int = 3, peaks: Callable[..., float] = produc
         run = prepare(alone, task_of(planned), planned.model, seed=planned.seed, device=planned.device)
         run.folder = RunFolder.create(Path(folder) / "run", replace(planned, recipe=alone, log=()).stored(), {})
         sizes = sizes_of(run.players["policy"].policy.network)
-        times: list[tuple[float, float]] = []  # of the clock, and of the processor
+        times: list[tuple[float, float]] = []  # for each step, the time of the clock and of the processor
 
         def note(*_: Any) -> None:
             seen.append(state_of(run))

@@ -43,7 +43,7 @@ class Talk:
     task: Task | None = None
     seed: Key = Key(0)  # the key made from the seed; an episode has the same random draws as in an evaluation
     rollout: Rollout = Auto()  # how an episode is played
-    pictures: tuple[Media, ...] = ()  # for the next message
+    pictures: tuple[Media, ...] = ()  # the pictures for the next message
     album: Album = field(default_factory=Album)  # the files of the problems' pictures
 
     def said(self, role: str, text: str) -> Talk:

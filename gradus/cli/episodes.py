@@ -165,5 +165,5 @@ def finished(work: Coroutine[Any, Any, T]) -> T:
     """The result of a coroutine. Ctrl-C interrupts the coroutine at once, also while it reads a line. asyncio.run would wait for the next await of the
     coroutine.
     """
-    with asyncio.Runner() as runner:  # its end cancels all that still waits
+    with asyncio.Runner() as runner:  # the end of the block cancels all waiting coroutines
         return runner.get_loop().run_until_complete(work)

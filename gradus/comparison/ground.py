@@ -60,14 +60,14 @@ class Ground:
     task: str
     budget: str  # budget of one run, such as steps=40
     pair: Pair
-    options: Mapping[str, str] = field(default_factory=Frozen)  # of the task
+    options: Mapping[str, str] = field(default_factory=Frozen)  # options of the task
     start: Start | None = None  # None: the built-in model
     judge: Start | None = None  # a reward model for the training; the task's verifier judges held-out answers
-    fields: Mapping[str, str] = field(default_factory=Frozen)  # of every arm
+    fields: Mapping[str, str] = field(default_factory=Frozen)  # changed fields of every arm
     measures: tuple[str, ...] = ("accuracy",)  # the first measure decides
     others: tuple[str, ...] = ()  # further tasks of the examination: NAME=TASK --OPTION VALUE
     arms: tuple[str, ...] = ()  # further arms of the calibration
-    seeds: int = 5  # of the calibration
+    seeds: int = 5  # number of seeds of the calibration
     problems: int = 100
     samples: int = 4
 

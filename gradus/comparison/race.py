@@ -92,7 +92,7 @@ class Race:
     processes: int = 0
     screen: Screen | None = None
     said: Callable[[str], None] = lambda _: None
-    results: dict[tuple[str, int, int], dict[str, Any]] = field(default_factory=dict)  # by contestant, seed and rung
+    results: dict[tuple[str, int, int], dict[str, Any]] = field(default_factory=dict)  # (contestant, seed, rung) -> result
     began: float = field(default_factory=time.monotonic)
 
     @property

@@ -25,8 +25,8 @@ class Clipped:
     """Clips the advantages of `rule` to [-limit, limit] and scales them by scale / limit. The returns do not change."""
 
     rule: Credit = GroupRelative()
-    limit: float = 5.0  # above 0
-    scale: float = 1.0  # above 0
+    limit: float = 5.0  # bound of an advantage, above 0
+    scale: float = 1.0  # bound of a scaled advantage, above 0
 
     def __post_init__(self) -> None:
         for name, value in (("limit", self.limit), ("scale", self.scale)):

@@ -34,7 +34,7 @@ class ByMixture:
 
     weights: tuple[float, ...] = ()  # one weight per arm; only the proportions of the weights count
     trials: tuple[tuple[tuple[float, ...], float], ...] = ()  # (mixture, score) of each finished run
-    arms: tuple[str, ...] = ()  # empty: all arms of the source
+    arms: tuple[str, ...] = ()  # the arms to choose from; empty: all arms of the source
     ridge: float = 0.001
     group: int | None = None  # samples per problem; None: `group` of the setting
 

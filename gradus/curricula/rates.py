@@ -211,7 +211,7 @@ class SuccessRates:
     keep: float = 1.0  # the weight of earlier answers; 1: all answers have the same weight; 0: only answers of the last step with this problem count
     factor: int = 8  # candidates per requested problem
     pool: int | None = 256  # number of problems that are taken from an endless source; None: every problem is new
-    group: int | None = None  # samples per problem; None: the setting's
+    group: int | None = None  # samples per problem; None: `group` of the setting
     allot: Allotment | None = None  # divides the samples among the problems; None: each problem gets `group`
     asks_right: ClassVar[str] = "ShuffledEpochs"  # the part to use instead if no answer is marked as right
 

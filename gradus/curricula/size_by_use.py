@@ -27,7 +27,7 @@ class SizeByUse:
 
     wanted: float = 30.0  # samples with an advantage, per problem of the setting
     share: float = 0.1
-    most: float = 4.0  # the largest number of problems, as a multiple of the setting's
+    most: float = 4.0  # the largest number of problems, as a multiple of the number in the setting
 
     def __post_init__(self) -> None:
         check_ranges(self, wanted="(0, inf)", share="[0, 1]", most="[1, inf)")

@@ -57,8 +57,8 @@ class Selecting:
     passages. The environment gives no reward.
     """
 
-    top: int = 8  # documents of a block
-    limit: int = 3  # turns
+    top: int = 8  # number of documents per block
+    limit: int = 3  # largest number of turns
     forks: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -31,7 +31,7 @@ class Tools:
     A recipe can have this part as its `environment`: then any task with a verifier of single answers is played with the tools.
     """
 
-    tools: Mapping[str, Tool]  # by name; a list of tools is turned into this mapping
+    tools: Mapping[str, Tool]  # name -> tool; a list of tools becomes this mapping
     form: Form = TaggedCalls()
     calls: int | None = None  # calls of an episode that are executed; None: all
     limit: int = 8  # an episode is truncated after this number of turns

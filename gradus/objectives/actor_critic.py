@@ -99,7 +99,7 @@ class Temperature:
     Reference: Haarnoja et al., arXiv:1812.05905, eq. 18.
     """
 
-    least: float | None = None  # nats; None: minus the number of dimensions of an action
+    least: float | None = None  # target entropy in nats; None: minus the number of dimensions of an action
     actor: str = "policy"
     average: Average = TokenMean()
     source: str = "replay"

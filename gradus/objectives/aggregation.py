@@ -121,7 +121,7 @@ class ConstantLength:
 class ConstantTotal:
     """1 / total for every action. `total` is a constant, so the weight of a token does not depend on the number of answers or on their lengths."""
 
-    total: int = 409600  # actions; the token budget of a step in the paper of C3PO, arXiv:2506.14731
+    total: int = 409600  # number of actions; in the paper of C3PO, arXiv:2506.14731, the token budget of a step
 
     def __post_init__(self) -> None:
         check_ranges(self, total="[1, inf)")

@@ -31,7 +31,7 @@ class MaskedImportance:
     """The weight is r = pi_old / pi_behaviour if r is in [floor, cap], else 0. So an action has no effect if its two probabilities differ too much."""
 
     cap: float = 5.0
-    floor: float | None = 0.5  # None: 1 / cap
+    floor: float | None = 0.5  # a ratio below this number has the weight 0; None: 1 / cap
     against: ClassVar[str] = "old"
 
     def __post_init__(self) -> None:

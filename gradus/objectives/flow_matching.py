@@ -50,7 +50,7 @@ class Robust:
     """-t * error^power / power. The size of the slope, t * error^(power - 1), is smaller for a larger error, so outliers do not dominate."""
 
     power: float = 0.25  # in (0, 1]
-    floor: float = 1e-10  # added to the error, which may be 0
+    floor: float = 1e-10  # this number is added to the error, because the error may be 0
 
     def logprob(self, error: Tensor, time: Tensor) -> Tensor:
         return -time * (error + self.floor).pow(self.power) / self.power

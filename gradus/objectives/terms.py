@@ -168,7 +168,7 @@ def value_losses(values: Tensor, old_values: Tensor, returns: Tensor, *, clip: f
 class ValueLoss:
     """A critic's regression on the returns, with PPO's value clipping."""
 
-    clip: float | None = 0.2  # None: plain squared error
+    clip: float | None = 0.2  # clip of the value; None: plain squared error
     player: str = "critic"
     average: Average = TokenMean()
     coefficient: float = 1.0

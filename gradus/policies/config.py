@@ -73,7 +73,7 @@ class DecoderConfig:
     local_rope: Rope | None = None  # rotation of windowed layers; None: the same as for all layers
     window: int | None = None  # positions that a windowed layer sees, including its own
     windowed: tuple[bool, ...] = ()  # for each layer, whether it has the window; (): no layer has it
-    query_scalar: float | None = None  # scores are divided by its square root; None: head_dim
+    query_scalar: float | None = None  # scores are divided by the square root of this number; None: head_dim
     attention_cap: float | None = None  # scores are cap tanh(score / cap)
     logit_cap: float | None = None  # logits are capped in the same way
     post_norms: bool = False  # whether there are also norms after attention and MLP

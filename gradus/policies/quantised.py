@@ -32,7 +32,7 @@ class Quantised(nn.Module):
 
     codes: Tensor
     scales: Tensor
-    scale: Tensor  # only for NVFP4
+    scale: Tensor  # the tensor scale; only NVFP4 uses it
 
     def __init__(self, weight: Tensor, bits: Bits) -> None:
         super().__init__()

@@ -36,10 +36,10 @@ class Claim:
     Raises UserError if a term is missing, is out of range, or contradicts another term.
     """
 
-    says: str  # one sentence
+    says: str  # the claim in one sentence
     source: str  # the place in the paper, and the numbers that are not from the paper
     against: str | None = None  # another arm, written as in `gradus compare`; None: m(against) is 0
-    measure: str | None = None  # as in `gradus compare`; None: the ground's first measure, else accuracy
+    measure: str | None = None  # as in `gradus compare`; None: the first measure of the ground; without a ground, accuracy
     better_by: float | None = None
     at_most: float | None = None
     at_least: float | None = None
@@ -47,7 +47,7 @@ class Claim:
     ground: str | None = None  # a proving ground: its task, start model, fields and budget
     task: str | None = None
     options: Mapping[str, str] = field(default_factory=Frozen)  # options of the task
-    model: str | None = None  # None: the ground's model, else the built-in model
+    model: str | None = None  # None: the model of the ground; without a ground, the built-in model
     profile: str | None = None
     fields: Mapping[str, str] = field(default_factory=Frozen)  # changed fields in both arms
     own: Mapping[str, str] = field(default_factory=Frozen)  # changed fields in the recipe's arm only

@@ -24,7 +24,7 @@ from gradus.types.systems import System
 class Setting:
     """The size of a run, which is not part of the method. A profile (`tiny`, `small`, `paper`) sets all fields. The user can then change single fields."""
 
-    learning_rate: float | None = None  # for every player without its own rate; None: a rule computes it from the model's size (`players.rates`)
+    learning_rate: float | None = None  # learning rate of every player without its own rate; None: a rule computes it from the model's size (`players.rates`)
     warmup: int = 5  # steps of linear warm-up
     steps: int = 200  # training steps
     prompts: int = 16  # problems per step

@@ -43,7 +43,7 @@ class Sum(Combines):
 
     parts: Frozen[Reward]
     weights: Frozen[float] = Frozen()
-    constant: float = 0.0  # added once
+    constant: float = 0.0  # this number is added once
 
     def __post_init__(self) -> None:
         _check_parts(self.parts, "sum")

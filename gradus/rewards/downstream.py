@@ -93,7 +93,7 @@ class Downstream(Combines):
     template: str | None = None  # text with {text} and {question}; None: both, or the text alone if the problem has no test questions
     samples: int = 1  # replies per question
     temperature: float = 0.0
-    max_tokens: int = 32  # of a reply
+    max_tokens: int = 32  # new tokens of a reply
     name: ClassVar[str] = "downstream"
     needs: ClassVar[tuple[Signal, ...]] = ()
     names_players: ClassVar[tuple[str, ...]] = ("player",)

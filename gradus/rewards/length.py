@@ -67,11 +67,11 @@ class CosineLength(Combines):
     """
 
     reward: Reward = Verified()
-    limit: int | None = None  # tokens; None: the limit of an answer
+    limit: int | None = None  # limit in tokens; None: the limit of an answer
     right: tuple[float, float] = (2.0, 1.0)
     wrong: tuple[float, float] = (-10.0, 0.0)
-    exceeds: float | None = -10.0  # None: no special value at the limit
-    margin: int = 0  # tokens before the limit at which `exceeds` begins
+    exceeds: float | None = -10.0  # reward of an answer at the limit; None: no special value
+    margin: int = 0  # `exceeds` begins this number of tokens before the limit
     name: ClassVar[str] = "cosine_length"
 
     def __post_init__(self) -> None:

@@ -104,7 +104,7 @@ class AttentionTree:
     marking: Marking = STEPS
     branches: int = 2  # number of branches of each answer that branches
     quantile: float = 0.8
-    gap: int = 512  # tokens
+    gap: int = 512  # least number of tokens between two chosen steps
     reads: Influence = Influence()
     at: Literal["attention", "random"] = "attention"  # random: random steps, for a comparison
     plays: ClassVar[str] = "answers"

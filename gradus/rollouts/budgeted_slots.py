@@ -37,7 +37,7 @@ class BudgetedSlots:
 
     tokens: int = 1024  # new tokens per step
     slots: int | None = 64  # None: the number of answers that the step requests
-    retention: int = 5  # steps; 1: an answer that is unfinished at the end of its first step is retired
+    retention: int = 5  # number of steps; 1: an answer that is unfinished at the end of its first step is retired
     plays: ClassVar[str] = "answers"
 
     def __post_init__(self) -> None:
@@ -79,7 +79,7 @@ class Work:
     world: World
     call: str  # the name of the call of the rollout
     calls: int = 0  # calls of the sampler so far
-    spent: int = 0  # new tokens
+    spent: int = 0  # new tokens so far
     clock: dict[Place, int] = field(default_factory=dict)  # for each busy slot: its answer -> decoding steps so far
     free: list[int] = field(default_factory=list)  # for each free slot: the decoding step at which it became free
 

@@ -95,7 +95,7 @@ class FirstWrongStep:
     There is no such step if the attempt is right, if it is the beginning of the solution, or if it continues the solution.
     """
 
-    separator: str = " "  # between the steps
+    separator: str = " "  # the text between two steps
     form: str = "step {number} is wrong: {step}"
     fine: str = "no step is wrong"
     columns: ClassVar[frozenset[str]] = frozenset({"solution"})

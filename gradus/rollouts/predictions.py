@@ -14,8 +14,8 @@ _OBJECT = re.compile(r"\{[^{}]*\}")
 class SelfPrediction:
     """The expected numbers and notions of solutions. None: the part is missing or has a wrong type."""
 
-    rate: int | None = None  # 0 to 8
-    length: int | None = None  # tokens
+    rate: int | None = None  # expected number of right solutions, 0 to 8
+    length: int | None = None  # expected tokens of a solution
     notions: tuple[str, ...] = ()
 
 

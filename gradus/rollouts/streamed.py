@@ -25,7 +25,7 @@ class Streamed:
     `micro_batch` groups at a time. Raises UserError for an environment, and for a reward with a state, because the state would depend on the clock.
     """
 
-    micro_batch: int = 4  # problems
+    micro_batch: int = 4  # problems per micro-batch
     judges: int = 4  # micro-batches that are judged at the same time
     plays: ClassVar[str] = "answers"
 

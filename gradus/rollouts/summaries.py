@@ -40,7 +40,7 @@ class Summarised:
     reached the limit of turns, of summaries or of the model's context. Metrics: summaries, working (tokens of the longest prompt of an action).
     """
 
-    limit: int = 4096  # tokens
+    limit: int = 4096  # largest number of tokens of the working context
     most: int = 7
     at_test: int | None = None  # `most` in evaluation; None: the same number as in training
     ask: str = "Summarise all known facts, so that you can continue from the summary alone."

@@ -73,7 +73,7 @@ class GuidedByQ:
 
     player: str = "value"
     eta: float = 0.1
-    top: int = 0  # 0: all tokens
+    top: int = 0  # number of most likely tokens that can be drawn; 0: all tokens
     head: str = "q"
     form: Literal["chance", "mean", "value"] = "chance"
     base: str = "policy"

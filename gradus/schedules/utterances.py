@@ -14,7 +14,7 @@ import numpy as np
 
 from gradus.types import Frozen, Group, UserError
 
-HIGHEST = 3  # of an attribution
+HIGHEST = 3  # largest attribution
 Spread = Literal["scaled", "normalised", "equal"]
 
 

@@ -114,7 +114,7 @@ class Best:
     """Keeps the `count` best trajectories of each group, if their reward is above `above`. If trajectories have equal rewards, the earlier trajectory is taken."""
 
     count: int = 1
-    above: float | None = None  # None: no lower bound on the reward
+    above: float | None = None  # lower bound on the reward; None: no bound
 
     def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
         kept, dropped = [], []

@@ -32,7 +32,7 @@ class Choice:
         self.index, self.answer, self.asked = index, answer, asked
         stops = answer.job.sampling.stops if answer is not None else ()
         self.written = Written(names, stops, asked.keep_stop, asked.logprobs is not None)
-        self.text, self.entries = prompt  # to send first
+        self.text, self.entries = prompt  # these are sent first
         self.offset, self.read = len(self.text), 0
 
     def more(self) -> tuple[str, list[Entry], str | None]:

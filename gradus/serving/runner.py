@@ -157,7 +157,7 @@ class Runner:
         """Informs the replies of new tokens. First tokens and ends are reported at once, other tokens in groups."""
         now: set[Reply] = set()
         for answer, ended in news:
-            if answer.ended is not None:  # it left
+            if answer.ended is not None:  # the answer has ended
                 continue
             if ended is not None:
                 answer.ended = ended

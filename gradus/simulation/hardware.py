@@ -23,7 +23,7 @@ class GPU:
     flops: float
     bandwidth: float
     memory: float
-    link: float = 50e9  # to GPUs of other machines: 400 Gbit/s
+    link: float = 50e9  # bandwidth to GPUs of other machines: 400 Gbit/s
 
 
 GPUS = {
@@ -42,11 +42,11 @@ GPUS = {
 class Efficiency:
     """The shares of a data sheet's numbers that programs reach. The defaults are usual values, not measurements."""
 
-    training: float = 0.4  # of the FLOP/s
-    reading: float = 0.5  # of the FLOP/s, for prompts and scoring
-    decoding: float = 0.6  # of the memory bandwidth
+    training: float = 0.4  # share of the FLOP/s in training
+    reading: float = 0.5  # share of the FLOP/s for prompts and scoring
+    decoding: float = 0.6  # share of the memory bandwidth in decoding
     step: float = 0.002  # seconds per decoding step for launches of kernels and for communication
-    used: float = 0.85  # of the memory, for weights and caches
+    used: float = 0.85  # share of the memory for weights and caches
 
     def __post_init__(self) -> None:
         check_ranges(self, training="(0, 1]", reading="(0, 1]", decoding="(0, 1]", step="[0, inf)", used="(0, 1]")

@@ -29,7 +29,7 @@ class Replica:
     clock: Any
     rates: Rates
     busy: float = 0.0
-    version: int = -1  # of its weights
+    version: int = -1  # version of the replica's weights
     steps: float = 0.0  # decoding steps so far; all sequences advance together
     active: list[tuple[float, int, Open]] = field(default_factory=list)  # (step at which it ends, number, group)
     waiting: deque[tuple[int, Open]] = field(default_factory=deque)  # (length, group)

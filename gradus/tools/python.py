@@ -34,9 +34,9 @@ class Python:
     only resources are limited, so a program can read and write every file that you can.
     """
 
-    isolation: str = "bubblewrap"  # or "rlimits"
-    seconds: float = 5.0  # wall time for a program
-    memory: int = 256  # MB for a program
+    isolation: str = "bubblewrap"  # "bubblewrap" or "rlimits"
+    seconds: float = 5.0  # limit of wall time for a program
+    memory: int = 256  # limit of memory for a program, in MB
     name: str = "python"
     about: ClassVar[str] = "Runs a Python program and returns its output and the value of its last line."
     parameters: ClassVar[Mapping[str, Any]] = Frozen(

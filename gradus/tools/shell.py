@@ -31,10 +31,10 @@ class Shell:
     folder does not change.
     """
 
-    isolation: str = "bubblewrap"  # or "rlimits"
-    seconds: float = 5.0  # wall time for a command
-    memory: int = 256  # MB for a command
-    disk: int = 4  # MB of all files together
+    isolation: str = "bubblewrap"  # "bubblewrap" or "rlimits"
+    seconds: float = 5.0  # limit of wall time for a command
+    memory: int = 256  # limit of memory for a command, in MB
+    disk: int = 4  # limit of the size of all files together, in MB
     name: str = "shell"
     about: ClassVar[str] = "Runs a shell command in a folder of files, and returns its output."
     parameters: ClassVar[Mapping[str, Any]] = Frozen(

@@ -22,7 +22,7 @@ class Sql:
     """
 
     database: str | None = None  # None: the problem's own database, `meta["database"]`
-    engine: Engine = "sqlite"  # or "duckdb", with the package duckdb
+    engine: Engine = "sqlite"  # "sqlite", or "duckdb" with the package duckdb
     seconds: float = 2.0
     rows: int = 20
     width: int = 60  # characters of a value that are shown

@@ -22,7 +22,7 @@ class Readings:
 
     def __init__(self, players: Mapping[str, Any], score: Score, key: Key, kept: KeptRows | None = None) -> None:
         self.players, self.score, self.key, self.kept = players, score, key, kept
-        self._read: dict[tuple[Signal, int | None], dict[int, tuple[Context, np.ndarray]]] = {}  # by id(context); the entry also keeps the context in memory
+        self._read: dict[tuple[Signal, int | None], dict[int, tuple[Context, np.ndarray]]] = {}  # the key is id(context); the entry also keeps the context in memory
 
     async def signals(self, groups: Sequence[Group], needs: Sequence[Signal]) -> Signals:
         """Reads the signals in `needs` for every trajectory.

@@ -47,7 +47,7 @@ class Batch:
     behaviour_logprobs: Tensor  # [A] nats at sampling time; NaN if the policy has none
     in_trajectory: Tensor  # [A]
     in_group: Tensor  # [A]
-    counts: Mapping[str, Counts]  # by source
+    counts: Mapping[str, Counts]  # source -> counts
     old: Mapping[Want, Tensor] = field(default_factory=dict)  # [A, ...] rows with the weights at the start of the update; no entry: unchanged weights
     signals: Mapping[Signal, Tensor] = field(default_factory=dict)  # [A, ...]
     move: int = 0  # the epoch of the update, from 0

@@ -149,7 +149,7 @@ class TrustRegion:
     """
 
     max_kl: float = 0.01  # largest KL from the policy at the start of the update, in nats per action
-    damping: float = 0.1  # added to the diagonal of F, whose rank is at most the number of actions
+    damping: float = 0.1  # this number is added to the diagonal of F; the rank of F is at most the number of actions
     iterations: int = 10  # iterations of the conjugate gradient
     fisher_share: float = 0.1  # share of the sampled answers for F, drawn at every update (TRPO, arXiv:1502.05477, appendix C.1); 1: all answers
     shrink: float = 0.5  # factor on the step's length after each rejection

@@ -61,7 +61,7 @@ def test_every_stage_that_changes_a_value_is_told() -> None:
     rate = explain("learning_rate", recipe("dapo"), stages)
     assert rate.path == "setting.learning_rate"
     assert [o.value for o in rate.origins] == [None, 3e-4]
-    assert rate.meaning.startswith("for every player without its own rate; None: ")
+    assert rate.meaning.startswith("learning rate of every player without its own rate; None: ")
     assert [o.value for o in explain("steps", recipe("dapo"), stages).origins] == [200, 500, 7]
     assert explain("steps", recipe("dapo"), stages_of("dapo", [], profile="paper")).origins[-1].source == "--profile paper"
     assert explain("credit.scale", recipe("dapo"), stages).origins[-1].source == "grpo"

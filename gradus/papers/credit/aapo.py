@@ -56,7 +56,7 @@ class AdvantageMomentum:
 
     low: float = 0.2
     high: float = 0.28
-    epsilon: float = 1e-4  # added to the deviation
+    epsilon: float = 1e-4  # this number is added to the deviation
     needs: ClassVar[tuple[Signal, ...]] = ()
     asks: ClassVar[Mapping[str, str]] = Frozen({"siblings": "--rollout SiblingGroups"})
 

@@ -87,7 +87,7 @@ def _over(centred: np.ndarray, rewards: np.ndarray, epsilon: float) -> np.ndarra
 class RankRelative:
     """Gives the actions of a rank's span the reward of the rank, standardised over the group's answers at this rank."""
 
-    epsilon: float = 1e-4  # added to the deviation
+    epsilon: float = 1e-4  # this number is added to the deviation
     finished: float = 0.1  # advantage of the end token right after the last item
     early: float = -0.1  # advantage of the end token before the last item
     further: float = -0.1  # advantage of all text after the last item

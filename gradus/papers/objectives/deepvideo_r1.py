@@ -73,7 +73,7 @@ class AdvantageRegression:
 
     form: Form = "scaled"
     eta: float = 1.0  # factor of the form "scaled", in units of the advantage per nat
-    eps: float = 0.01  # added to the deviation of the log-ratios in the form "standardised"
+    eps: float = 0.01  # this number is added to the deviation of the log-ratios in the form "standardised"
     coefficient: float = 1.0
     source: str = "policy"
     separable: ClassVar[bool] = False  # the trajectories of a group are compared

@@ -55,9 +55,13 @@ def kept_by(mask: Mask, ratio: Tensor, advantages: Tensor, *, low: float, high: 
 
 @dataclass(frozen=True)
 class MaskedReinforce:
-    """The loss -M W A log pi: the plain policy gradient with a mask M and a weight W, both without gradient. M compares the ratio with bounds around 1."""
+    """The loss -M W A log pi: the plain policy gradient with a mask M and a weight W, both without gradient. M compares the ratio with bounds around 1.
 
-    mask: Mask = "one_side"  # drops actions past the bound towards which A pushes; "two_side": past any bound; "ring": also past the other bound, if not far
+    The mask "one_side" drops an action if its ratio is above 1 + high and A > 0, or below 1 - low and A < 0. The mask "two_side" drops every action with a
+    ratio outside of [1 - low, 1 + high]. The mask "ring" is "two_side" with two exceptions (`far_low` and `far_high`). The mask "none" drops no action.
+    """
+
+    mask: Mask = "one_side"  # "one_side": drops actions past the bound in the direction of A; "two_side": drops actions past either bound; "ring": see above
     weight: Literal["none", "ratio", "advantage"] = "none"  # W: 1, the ratio, or exp(A / temperature)
     low: float = 0.2
     high: float = 0.2

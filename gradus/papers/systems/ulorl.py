@@ -72,7 +72,7 @@ class MasteredMask:
 
     rule: Credit = GroupRelative()
     tau: float = 0.99  # a token with at least this probability is mastered
-    sigma: float = 0.2  # nats; answers with at least this mean entropy keep all tokens
+    sigma: float = 0.2  # answers with at least this mean entropy, in nats, keep all tokens
 
     def __post_init__(self) -> None:
         check_ranges(self, tau="(0, 1]", sigma="[0, inf]")

@@ -98,7 +98,7 @@ class BudgetExits:
     """
 
     places: Budgets = Budgets()
-    text: str = "</think>"  # inserted at a cut
+    text: str = "</think>"  # this text is inserted at a cut
     mark: str = "</think>"  # the final answer follows this text
     answers: int = 4  # final answers per cut
     limit: int = 128  # new tokens of a forced answer

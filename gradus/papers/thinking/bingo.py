@@ -121,7 +121,7 @@ class SignificantLength(Combines):
     reward: Reward = Verified()
     right: float = 5.0  # weight of c for right answers
     wrong: float = 2.0  # weight of c - 1 for wrong answers
-    offset: float = 5.0  # subtracted from wrong answers
+    offset: float = 5.0  # this number is subtracted from the reward of a wrong answer
     first: float = 10 / math.pi  # k at first, and the size of the first scaled slope
     start_step: int = 50
     period: int = 10  # number of last steps over which the slope is measured

@@ -65,10 +65,10 @@ class ScoreGap:
     """
 
     lam: float = 0.1  # small: nearly only the shortest right answer counts
-    most: float = 8192  # L, tokens
+    most: float = 8192  # L, in tokens
     tau: float = 10.0
     beta: float = 1000.0  # 0: no bound
-    delta: float = 1e-4  # nats
+    delta: float = 1e-4  # bound on K, in nats
     score: Score = MeanLogProb()
     source: str = "policy"
     separable: ClassVar[bool] = False

@@ -67,7 +67,7 @@ class PricedIfMostlyRight(Combines):
 
     reward: Reward = Verified()
     share: float = 0.2  # lambda, the share of the groups with a price; 1: all groups with a right answer
-    alpha: float = 0.2  # at most 1, so that a right answer keeps a positive reward
+    alpha: float = 0.2  # alpha, at most 1, so that a right answer keeps a positive reward
     name: ClassVar[str] = "efficient"
 
     def __post_init__(self) -> None:

@@ -80,7 +80,7 @@ class MetaPredictions:
     notion_least: float = 0.2  # least r_n of a prediction that is imitated
     clone: bool = True  # whether corrected predictions are imitated
     weight: float = 1.0  # weight of the loss of the predictions
-    gate_after: float = 0.2  # share of the run without gate and cut; 1: never
+    gate_after: float = 0.2  # share of the run without gate and cut; 1: there is no gate and no cut
     agree: float = 0.75  # a problem is skipped if this share of its predictions says 0, or says 8
     cut: float = 2.0  # a solution is cut at this multiple of the mean predicted length
     plays: ClassVar[str] = "answers"

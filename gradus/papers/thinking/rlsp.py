@@ -46,7 +46,7 @@ _LOOP = Looped(shortest=4, longest=4)
 class LengthEffort(Combines):
     """min(tokens, target) / target for a finished answer without a loop, else 0. The verdict has no effect."""
 
-    target: int = 1000  # tokens
+    target: int = 1000  # an answer with this number of tokens has the effort 1
     loop: Looped = _LOOP
     name: ClassVar[str] = "effort"
     needs: ClassVar[tuple[Signal, ...]] = ()

@@ -27,7 +27,7 @@ _VOWELS, _CONSONANTS = "aeiou", "bcdfghjklmnpqrstvwxyz"
 class Step:
     """One step on a list x, written in words, in Python, and as a function of the list and k. `end`: the result is not a list."""
 
-    words: str  # with {k}
+    words: str  # the step in words, with {k}
     code: str  # an expression of x, with {k}
     does: Callable[[list[Any], Any], Any]
     end: bool = False

@@ -18,8 +18,8 @@ from gradus.types.parts import Task
 LEVELS = (1, 4)
 _SHAPES = {1: (("f",),), 2: (("f", "g"),), 3: (("f", "g"), ("h", "k")), 4: (("f", "g"), ("h", "k"))}  # level -> functions of each file
 _STEPS = {1: 3, 2: 3, 3: 3, 4: 5}  # level -> steps of a function
-_INPUTS = (-7, -2, 0, 1, 3, 5, 8, 14)  # of the tests of the function with the fault
-_OTHERS = (-3, 6)  # of the tests of every other function
+_INPUTS = (-7, -2, 0, 1, 3, 5, 8, 14)  # inputs of the tests of the function with the fault
+_OTHERS = (-3, 6)  # inputs of the tests of every other function
 
 
 @dataclass(frozen=True)

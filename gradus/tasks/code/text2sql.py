@@ -18,7 +18,7 @@ from gradus.types.parts import Task
 
 TABLES = ("pets", "cars", "shops", "films", "teams")
 COLUMNS = ("age", "size", "cost", "year", "rank", "mass")
-CITIES = ("rome", "oslo", "lima", "bern", "paris", "cairo", "quito", "tunis")  # with different first letters
+CITIES = ("rome", "oslo", "lima", "bern", "paris", "cairo", "quito", "tunis")  # the first letters differ
 SPELLINGS: Mapping[str, Callable[[str], str]] = {
     "upper": str.upper, "title": str.title, "three": lambda city: city[:3].upper(), "low": lambda city: city[:3], "dot": lambda city: f"{city[:3].title()}.",
     "star": lambda city: f"*{city.upper()}",

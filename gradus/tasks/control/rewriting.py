@@ -43,7 +43,7 @@ class Instructor:
     """The environment of the instruction. The observation `state`, float32 [6], is one-hot: the number of the last operation is 1. Before the first operation,
     all six numbers are 0."""
 
-    limit: int = 4  # operations of an episode
+    limit: int = 4  # number of operations in an episode
     shows: ClassVar[frozenset[str]] = frozenset({"array"})
     acts: ClassVar[Space] = Choice(OPERATIONS)
 

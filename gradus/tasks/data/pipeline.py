@@ -50,9 +50,9 @@ class PairWriter(Protocol):
 class Limits:
     """The bounds of the pipeline."""
 
-    personas: int = 3  # most personas of a document
+    personas: int = 3  # largest number of personas per document
     ngram: int = 13  # length of an n-gram in words that a question must not share with the evaluation set
-    least_words: int = 5  # of a document
+    least_words: int = 5  # least number of words of a document
     boilerplate: float = 0.3  # highest share of repeated sentences of a document
 
     def __post_init__(self) -> None:

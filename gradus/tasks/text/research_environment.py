@@ -41,7 +41,7 @@ class Research:
     """
 
     seed: int = 0  # the world is the same as in search_qa: a function of seed and people
-    people: int = 800  # 4 to 10000
+    people: int = 800  # number of people in the world, 4 to 10000
     top: int = 3  # pages that a search finds
     limit: int = 8  # turns of the main agent; then the episode is truncated
     forks: ClassVar[bool] = True
