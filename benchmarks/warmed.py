@@ -80,14 +80,18 @@ VERDICTS = Start("benchmarks/verdicts.py:verdicts", {"level": "2"}, 120, model="
 SERVING = Start("orders", {"level": "1", "instruction": "false"}, 80, model="gradus/policies/tiny/words", problems=32)
 """A start model that was shown dialogues with customers."""
 
-PLANNING = Start("benchmarks/plans.py:plans", {"level": "1"}, 100, model="gradus/policies/tiny/base", problems=8)
-"""A start model of a strategist that plans at random, and of an agent that follows the plans."""
+PLANNING = Start("benchmarks/plans.py:plans", {"level": "1"}, 80, model="gradus/policies/tiny/base", problems=8)
+"""A start model of a strategist that mostly plans at random, and of an agent that follows the plans."""
+
+TUTORING = Start("tutor", {"level": "1", "skill": "0"}, 60, model="gradus/policies/tiny/base", problems=32)
+"""A start model of a tutor that was shown hints, wrong hints, results and messages without help."""
 
 REPAIRING = Start("code_repair", {"level": "2"}, 100, model="gradus/policies/tiny/base", problems=20)
 """A start model that was shown edits of programs with a fault."""
 
 STARTS = {
     **dict.fromkeys(("epo", "epo-keys"), PLANNING),
+    **dict.fromkeys(("pedagogical_rl", "pedagogical_rl-price", "pedagogical_rl-gain"), TUTORING),
     **dict.fromkeys(("mua_rl", "mua_rl-limit"), SERVING),
     **dict.fromkeys(("swe_rl", "swe_rl-tests"), REPAIRING),
     "perf_rrhf": Start("code_speed", {"level": "1"}, 40, model="gradus/policies/tiny/base"),

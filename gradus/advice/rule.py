@@ -98,7 +98,7 @@ def numbers(facts: Facts, rate: float) -> dict[str, str]:
     """Returns the numbers that the words of a recipe may name.
 
     `max_tokens`, `half` and `double` are the limit on new tokens, half of the limit, and twice the limit. `rule_rate` is `rate`, the learning rate by rule,
-    and `third_rate` is a third of `rate`. Let s be the length that a tenth of the right answers do not exceed. `beyond` is the limit minus s / 2. So a
+    and `third_rate` is a third of `rate`. A tenth of the right answers have at most s tokens. `beyond` is the limit minus s / 2. So a
     penalty on the last `beyond` tokens before the limit begins at the length s / 2, which nearly all answers exceed.
     """
     begin = (facts.short if facts.short is not None else facts.max_tokens) / 2

@@ -13,7 +13,7 @@ SERVER = "the address of a judge, http://...; default: none"
 IN_PLACE = "FILE.py:FUNCTION, Verified or a run; if repeated, the rewards add up; default: the task's verifier"
 DEVICE = "cpu, cuda, cuda:1; default: cpu"
 TINY = "a model's folder; default: the built-in model"
-MODEL_OR_RUN = "a model's folder, or a run's; default: the built-in model"
+MODEL_OR_RUN = "folder of a model or of a run; default: the built-in model"
 PRECISION = "float32, bfloat16, float64; default: float32"
 OF_TASK = "--task.FIELD VALUE sets an option of the task."
 OF_RECIPE = f"Any further --FIELD VALUE sets a field of the recipe, as for gradus train; {OF_TASK}"
@@ -151,7 +151,7 @@ def export_options(parser: ArgumentParser) -> None:
 
 
 def eval_options(parser: ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL_OR_RUN", help="a model's folder, a run's, or tiny")
+    parser.add_argument("model", metavar="MODEL_OR_RUN", help="folder of a model or of a run, or tiny")
     add = parser.add_argument_group("Examination").add_argument
     add("--task", metavar="T", help=f"{TASK}; default: the run's own task")
     add("--pass-at", default="1", metavar="K,K", help="pass@k for these k, for example 1,4,16; default: 1")
@@ -159,7 +159,7 @@ def eval_options(parser: ArgumentParser) -> None:
     add("--samples", type=int, default=0, metavar="N", help="answers per problem; default: the largest k")
     add("--reward", metavar="R", action="append", help=IN_PLACE.replace("the task's", "the run's own, else the task's"))
     add("--seed", type=int, default=0, metavar="S", help="seed of the problems and answers; default: 0")
-    add("--device", help="cpu, cuda, cuda:1; default: the run's own, cpu for a model")
+    add("--device", help="cpu, cuda, cuda:1; default: the device of the run; cpu for a model")
     json_option(parser)
     parser.epilog = "Any further --FIELD VALUE sets a field of the run's recipe, such as --max_tokens 512 or --temperature 0.6; " + OF_TASK
 
@@ -216,9 +216,9 @@ def chat_options(parser: ArgumentParser) -> None:
     add("--task", metavar="T", help="a task, for its sampling settings, system message and held-out problems; default: none")
     add("--problem", type=int, metavar="N", help="begin with this held-out problem of the task, counted from 0; default: none")
     add = parser.add_argument_group("Answers").add_argument
-    add("--system", metavar="TEXT", help="a system message; default: the task's, else none")
-    add("--temperature", type=float, metavar="X", help="0 is greedy; default: the task's, else 0.7")
-    add("--max-tokens", type=int, metavar="N", help="new tokens per answer; default: the task's, else 512")
+    add("--system", metavar="TEXT", help="a system message; default: as in the task, or none without a task")
+    add("--temperature", type=float, metavar="X", help="0 is greedy; default: as in the task, or 0.7 without a task")
+    add("--max-tokens", type=int, metavar="N", help="new tokens per answer; default: as in the task, or 512 without a task")
     add("--seed", type=int, default=0, metavar="S", help="seed of the answers; default: 0")
     add("--device", default="cpu", help=DEVICE)
     add("--precision", default="float32", help=PRECISION)
@@ -245,7 +245,7 @@ def play_options(parser: ArgumentParser) -> None:
     add("task", metavar="TASK", help=TASK)
     add("--problem", type=int, default=0, metavar="N", help="begin with this problem, counted from 0; default: 0")
     add("--problems", type=int, metavar="N", help="number of problems; default: until you leave")
-    add("--level", type=int, metavar="N", help="level of the problems, as --task.level; default: the task's")
+    add("--level", type=int, metavar="N", help="level of the problems, as --task.level; default: as in the task")
     add("--held-out", action="store_true", help="the held-out problems of an evaluation instead of training problems")
     add("--seed", type=int, default=0, metavar="S", help="seed of the problems and of the environment; default: 0")
     parser.epilog = f"{OF_TASK} /help lists the further words that you can type."
@@ -298,7 +298,8 @@ def compare_options(parser: ArgumentParser) -> None:
     parser.add_argument("recipes", metavar="RECIPE", nargs="+", help=about)
     _terms(parser)
     add = parser.add_argument_group("Equal terms").add_argument
-    add("--budget", metavar="UNIT=N", help="end of every run: tokens=2e6, rollouts=5000, seconds=600 or steps=200; default: the ground's, else steps=20")
+    ends = "end of every run: tokens=2e6, rollouts=5000, seconds=600 or steps=200; default: as in the ground, or steps=20 without a ground"
+    add("--budget", metavar="UNIT=N", help=ends)
     add("--seeds", metavar="N", help="number of seeds, or the seeds with commas between them; default: 3")
     _examination(parser, problems=200, place="every run")
     add = _group(parser, "Examination at the end of every run").add_argument
@@ -330,7 +331,7 @@ def race_options(parser: ArgumentParser) -> None:
     parser.add_argument("recipes", metavar="RECIPE", nargs="*", help="recipes to choose from, as for gradus compare; default: all that fit")
     _terms(parser)
     add = parser.add_argument_group("Race").add_argument
-    add("--family", metavar="F", help="choose from the recipes of one family; default: from all")
+    add("--family", metavar="F", help="choose from the recipes of one family; default: all recipes")
     about = "budget of the whole race: a time (2h, 30m, 90s), or tokens=N, rollouts=N or steps=N, summed over all runs; default: 1h"
     add("--budget", default="1h", metavar="B", help=about)
     add("--rates", default="1/3,1,3", metavar="X,X", help="factors of each recipe's learning rate; with 1 alone, only its own rate; default: 1/3,1,3")
@@ -359,9 +360,9 @@ def _examination(parser: ArgumentParser, *, problems: int, place: str) -> None:
     add = parser.add_argument_group(f"Examination at the end of {place}").add_argument
     about = "accuracy, pass@K, reward, length, distinct, accuracy@NAME, worst@COLUMN, or METRIC:READING as in entropy:last"
     more = "; also auc, best, tokens, seconds" if place == "every run" else ""
-    add("--measure", metavar="M", help=f"{about}{more}; default: the ground's, else accuracy")
-    add("--problems", type=int, metavar="N", help=f"held-out problems; default: the ground's, else {problems}")
-    add("--samples", type=int, metavar="N", help="answers per problem; default: the ground's, else 4, or K for pass@K")
+    add("--measure", metavar="M", help=f"{about}{more}; default: as in the ground, or accuracy without a ground")
+    add("--problems", type=int, metavar="N", help=f"held-out problems; default: as in the ground, or {problems} without a ground")
+    add("--samples", type=int, metavar="N", help="answers per problem; default: as in the ground; without a ground, 4, or K for pass@K")
 
 
 def _output(parser: ArgumentParser, thing: str, folder: str) -> None:
@@ -373,7 +374,7 @@ def _output(parser: ArgumentParser, thing: str, folder: str) -> None:
 def advise_options(parser: ArgumentParser) -> None:
     _terms(parser)
     add = parser.add_argument_group("Goal and facts that no probe shows").add_argument
-    about = "accuracy, length (short answers), distinct or entropy:last (varied ones), accuracy@NAME (a further task); default: the ground's, else accuracy"
+    about = "accuracy, length (short answers), distinct or entropy:last (varied ones), accuracy@NAME (a further task); default: as in the ground, or accuracy"
     add("--measure", metavar="M", help=about)
     add("--also", metavar="TASK", action="append", default=[], help="a further task: TASK, or 'NAME=TASK --OPTION VALUE'; may be repeated; default: none")
     add("--noisy", action="store_true", help="the verdicts or rewards of some answers are wrong")

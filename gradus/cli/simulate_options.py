@@ -13,12 +13,12 @@ def simulate_options(parser: ArgumentParser) -> None:
     add("--gpu", default="H100", metavar="NAME", help="A100, L40S, H20, H100, H200, B200 or MI300X; default: H100")
     add("--replica", type=int, metavar="N", help="GPUs of a replica that samples; default: the smallest power of two with enough memory")
     add = parser.add_argument_group("Choices, with commas between them").add_argument
-    add("--prompts", metavar="N,N", help="problems per step; default: the recipe's in the profile paper")
+    add("--prompts", metavar="N,N", help="problems per step; default: as in the recipe's profile paper")
     add("--staleness", default="0,1,2", metavar="N,N", help="steps of Ahead and Streaming; default: 0,1,2")
     add("--share", default="0.25,0.375,0.5,0.625,0.75", metavar="X,X", help="shares of the GPUs that sample; default: 0.25,0.375,0.5,0.625,0.75")
     add = parser.add_argument_group("Answers").add_argument
     add("--from", dest="source", metavar="DIR", help="a run whose answer lengths the simulation uses again; default: none, log-normal lengths")
-    add("--group", type=int, metavar="N", help="answers per problem; default: the recipe's in the profile paper")
+    add("--group", type=int, metavar="N", help="answers per problem; default: as in the recipe's profile paper")
     add("--length", type=float, metavar="X", help="mean tokens of an answer; default: 1000")
     add("--spread", type=float, metavar="X", help="standard deviation of the logarithm of a length; default: 0.7")
     add("--max-tokens", type=int, metavar="N", help="largest number of tokens of an answer; default: no limit")

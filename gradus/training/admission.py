@@ -25,7 +25,7 @@ def due(step: int, published: int | None, every: int) -> bool:
 
 
 def too_old(version: int, step: int, staleness: int) -> bool:
-    """Whether a group is too old for `step`, if the weights `version` have sampled the group."""
+    """Whether a group is too old for `step`. `version`: the version of the weights that sampled the group."""
     return step - version > staleness
 
 

@@ -18,11 +18,11 @@ Avoid if: the agent itself can be trained (see gem, sotopia_rl), or an episode h
 Reference: Liu et al., EPO: Explicit Policy Optimization for Strategic Reasoning in LLMs via Reinforcement Learning, arXiv:2502.12486: the strategist, the
 process rewards and the multi-turn loss. The rewards, gamma 0.99, the scale by the largest return and the mean over the tokens of a turn are as in the
 released code (AlibabaResearch/DAMO-ConvAI, folder EPO). There the score of WebShop and ALFWorld is from 0 to 1.
-Departures: The released code sums over the episodes of a mini-batch; here the loss is their mean. `KeyOutcomes` is not in the released code: it is our
-reading of a policy gradient with a baseline. The partner is a script, so there is no iterative self-play: in the paper the strategist plays both sides for
-three rounds. The task is our choice: `negotiation` with a strategist (`--task.team true`). The judge is a script that knows the seller's cost: a strategy is a key
-strategy if the agent's words close a deal with a gain, lower the price politely, or first ask for the cost. `WrittenKeys` asks a player, as the paper asks
-GPT-4o. The paper has other models as agents; here the agent is a copy of the start model.
+Departures: The released code sums over the episodes of a mini-batch; here the loss is their mean. `KeyOutcomes` is not in the released code: it is
+our reading of a policy gradient with a baseline. The partner is a script, so there is no iterative self-play: in the paper the strategist plays both
+sides for three rounds. The task is our choice: `negotiation` with a strategist (`--task.team true`). The judge is a script that knows the seller's
+cost: a strategy is a key strategy if the bargain ends with a gain, and the agent's words close the deal, lower the price politely, or first ask for
+the cost. `WrittenKeys` asks a player, as the paper asks GPT-4o. The paper has other models as agents; here the agent is a copy of the start model.
 """
 
 from __future__ import annotations
@@ -81,7 +81,10 @@ class NoKeys:
 
 @dataclass(frozen=True)
 class ScriptedKeys:
-    """Reads the task's own attribution (`contributions` of its environment): a strategy is a key strategy from `least` of 3 points for a dimension on."""
+    """Reads the task's own attribution (`contributions` of its environment): a strategy is a key strategy from `least` of 3 points for a dimension on.
+
+    An episode with the score 0 has no key strategy.
+    """
 
     dimensions: tuple[str, ...] = ("goal", "knowledge")
     least: int = 2
@@ -89,6 +92,8 @@ class ScriptedKeys:
     async def keys(self, problem: Problem, strategies: Sequence[str], words: Sequence[str], score: float, world: World, tag: str) -> Sequence[int]:
         if not hasattr(environment := world.task.environment, "contributions"):
             raise UserError(f"ScriptedKeys reads the contributions of a dialogue, but task {world.task.name} has none; take negotiation, or WrittenKeys")
+        if score <= 0:
+            return ()
         found: Mapping[str, tuple[int, list[int]]] = environment.contributions(problem, words)
         return [i for i in range(len(words)) if any(found[name][1][i] >= self.least for name in self.dimensions)]
 

@@ -127,7 +127,7 @@ def searches(trajectory: Trajectory, read: Callable[[np.ndarray], str]) -> Itera
 
 @dataclass(frozen=True)
 class SearchSteps:
-    """The environment's return plus `keys` times the score of the queries, and `scale` times (gain - repeats) at the last token of every search.
+    """The episode gets the environment's return plus `keys` times the score of the queries. The last token of every search gets `scale` times (gain - repeats).
 
     An episode that does not end with an answer earns `missing`, and its searches earn nothing. A problem without the columns `evidence` and `queries` has
     neither gain nor score of queries.

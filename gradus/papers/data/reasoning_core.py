@@ -11,7 +11,7 @@ Any mixture of generated tasks is an environment of this kind, for example `--ta
 verifiers of such tasks accept every right answer, such as each valid plan. Problem i at a level depends on i, the level and the seed alone. The
 policy learns by GRPO. Metrics: left_out, the share of drawn problems that were left out.
 
-Use if: problems can be generated, their difficulty should be set finely, or one answer is much more frequent than others.
+Use if: problems can be generated, their difficulty needs fine steps, or one answer is much more frequent than others.
 Avoid if: problems are a fixed set of rows. To choose the level during training, see sec, dump.
 Reference: Lacombe, Quesnel & Sileo, Reasoning Core: A Scalable RL Environment for LLM Symbolic Reasoning, arXiv:2509.18083, and the released library.
 The paper and the library have stochastic rounding, at most ceil(B / 2) problems with one answer, and optionally no duplicates. The paper evaluates

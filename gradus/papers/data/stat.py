@@ -59,7 +59,7 @@ def missing(solution: str, given: Sequence[tuple[str, bool]], skills: Sequence[s
     """Returns the missing skills of a problem, the most frequent first; none if the problem is not difficult.
 
     Args: `given`: the answers, each with its verdict, at least one. `skills`: one per step of the solution. `final`, `step`: the problem is difficult if the
-    share of right answers is below `final`, or if the share of answers that are right up to some step is below `step`.
+    share of right answers is below `final`, or if at any step the share of answers without an error so far is below `step`.
     """
     right = steps_of(solution)
     failed = [first_wrong(steps_of(text), right) for text, _ in given]

@@ -1,4 +1,4 @@
-"""Syn-GRPO: the policy also describes new pictures. Later batches show pictures drawn from these descriptions, and diverse answers are rewarded.
+"""Syn-GRPO: the policy also describes new pictures. Later batches show pictures that are painted from these descriptions, and diverse answers are rewarded.
 
     R_i = R_task + lambda R_div(d_i)
     R_div(d_i) = 1 - max_(j != i) |d_i cap d_j| / |d_i cup d_j|

@@ -151,7 +151,7 @@ def _continued(request: Request, contexts: Sequence[Any], world: World) -> Group
 
 @dataclass(frozen=True)
 class AnswerSearch(TreeSearch):
-    """The search of stage 2: adds the rewards of the answers to a node and to all nodes above. Children begin without visits."""
+    """The search of stage 2. A node and all nodes above it get the rewards of the answers. Children begin without visits."""
 
     choice: Choice = BoundedUCT(0.2)
     value: NodeValue = RewardOfText()

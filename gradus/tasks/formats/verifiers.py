@@ -37,7 +37,7 @@ def plain_words(text: str) -> str:
 
 
 def short_answer(problem: Problem, completion: str) -> Outcome:
-    """1.0 if the final answer equals one of the accepted answers, compared as `plain_words`, else 0.0."""
+    """Returns 1.0 if the final answer equals one of the accepted answers, else 0.0. `plain_words` prepares both for the comparison."""
     if not has_answer(problem.answer):
         return NOT_APPLICABLE
     accepted = problem.answer if isinstance(problem.answer, list | tuple) else [problem.answer]

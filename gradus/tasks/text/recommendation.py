@@ -86,7 +86,7 @@ def _listed(rng: random.Random, fitting: Sequence[str], others: Sequence[str]) -
 
 
 def lines(completion: str) -> list[str]:
-    """Returns the first five lines of a completion that are not empty. A sign "=" at the start of the completion is ignored.
+    """Returns the first five non-empty lines of a completion. A sign "=" at the start of the completion is ignored.
 
     >>> lines("=Fern\\n\\n kite \\n")
     ['fern', 'kite']

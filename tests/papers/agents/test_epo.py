@@ -145,6 +145,8 @@ def test_a_failed_deal_earns_nothing_and_the_actor_can_be_replaced():
     (first, second), _, _ = played(["deal"])  # at 16, above the limit of 14
     assert (first.trajectories[0].value, second.trajectories[0].value) == (0.0, 0.0)
     assert not weights(KeyReturns(), first.trajectories[0])[0].any()
+    (first, _), _, _ = played(["ask", "deal"])  # the question is no key strategy, because there is no gain
+    assert first.trajectories[0].components["keys"] == 0.0
     (_, second), asked, _ = played(rollout=Seats(players=Frozen(agent="other")))
     assert second.trajectories[0].player == "other"
     assert set(asked) == {"policy", "other"}

@@ -11,14 +11,21 @@ class Unreadable(ValueError):
 
 
 class Term(NamedTuple):
-    """The head determines the parts.
+    """The head determines the parts. Heads and their parts:
 
-    number: value (Fraction), whether it was written with a decimal point      symbol: name
-    + *: terms                ^: base, exponent            call: name of a function, arguments      percent: the number before %
-    set, tuple: members in the order written               interval: opening bracket, low, high, closing bracket
-    union, intersection, difference: two regions           reals: no parts
-    relation: = != < <= > >=, left, right                  chain: relations that share their ends (1 < x < 5)
-    matrix: rows, each a tuple of terms
+    - number: value (Fraction), whether it was written with a decimal point
+    - symbol: name
+    - + or *: terms
+    - ^: base, exponent
+    - call: name of a function, arguments
+    - percent: the number before %
+    - set or tuple: members in the order written
+    - interval: opening bracket, low, high, closing bracket
+    - union, intersection or difference: two regions
+    - reals: no parts
+    - relation: = != < <= > >=, left, right
+    - chain: relations that share their ends (1 < x < 5)
+    - matrix: rows, each a tuple of terms
     """
 
     head: str
