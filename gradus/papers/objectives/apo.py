@@ -67,7 +67,7 @@ class LongerThanRight:
 
 @dataclass(frozen=True)
 class Divergence:
-    """Gives answers with A > 0 the weight k(d) and the advantage A / k(d). Their product is A, so k(d) acts only on terms without A, such as KL."""
+    """Gives answers with A > 0 the weight k(d) and the advantage A / k(d). The product is A, so k(d) acts only on terms without A, such as KL."""
 
     rule: Credit = GroupRelative()
     rate: float = math.e  # rate of k(d); inf: all weights are 1
