@@ -17,8 +17,7 @@ Reference: Li, Zou & Liu, LIMR: Less is More for RL Scaling, arXiv:2502.11886, s
 advantages. A batch of the released scripts has 1,024 problems in updates of 256 answers: `limr.but(update__count=32)`.
 Departures: The reward is 1 for a right answer, else 0. In the paper a wrong answer earns -0.5, and an answer of a wrong form -1; the released scripts
 normalise these rewards. The paper's curves show rewards; here, and in the released code, the curves show shares of right answers. Our own choices are
-the pool of 64 problems (from a source without end), the number of steps, one update per batch, and the rule that leaves out the problems that are
-never solved.
+the pool of 64 problems (from a source without end), the number of steps, one update per batch, and the rule that leaves out unsolved problems.
 """
 
 from __future__ import annotations

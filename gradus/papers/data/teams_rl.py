@@ -61,8 +61,7 @@ def diverse(instructions: Sequence[str]) -> list[str]:
 
 
 def fails(instruction: str, answer: str) -> bool:
-    """Returns whether a row is left out: template words in the instruction, a refusal ("sorry" and fewer than 80 words), or an answer of stop words
-    only."""
+    """Returns whether a row is left out: template words in the instruction, a refusal ("sorry" and fewer than 80 words), or only stop words as the answer."""
     words = re.findall(r"\w+", answer.casefold())
     copied = any(part in instruction.casefold() for part in TEMPLATE)
     return copied or ("sorry" in words and len(words) < REFUSAL_WORDS) or set(words) <= STOP_WORDS

@@ -4,12 +4,11 @@
     A_i = l_i (r_i - mean(r)) / (std(r)), quad l_i = 2 - b^(-x_i), quad x_i = max(0, |o_i| - L)
     loss = 1/N sum_i 1/|o_i| sum_t [-min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.2) A_i) + 0.001 k_i KL_(i,t)]
 
-d is the difficulty of a question; $n_right$ of its G answers are right. If 0 < d < 1, an answer with $A_i > 0$
-has $k_i$ = k(d). All other answers have $k_i$ = 1. k(0.25) is 0.87, and k(0.75) is 0.49. So the KL term restrains rare right answers less, and
-preserves knowledge on easy questions. $l_i$ is the factor of a wrong answer (a right answer has 1). L is the mean length of the
-group's right answers in tokens. With b = 1.00001, a surplus of 10,000 tokens gives the factor 1.0952. For answers of tens of tokens use b = 1.01.
- KL is the k3 estimate to the start model. With `--credit.rate inf` and
-`--credit.rule.factor.base 1` the method is GRPO. Metrics: kl, clip_share.
+d is the difficulty of a question; $n_right$ of its G answers are right. If 0 < d < 1, an answer with $A_i > 0$ has $k_i$ = k(d). All other answers
+have $k_i$ = 1. k(0.25) is 0.87, and k(0.75) is 0.49. So the KL term restrains rare right answers less, and preserves knowledge on easy questions.
+$l_i$ is the factor of a wrong answer (a right answer has 1). L is the mean length of the group's right answers in tokens. With b = 1.00001, a surplus
+of 10,000 tokens gives the factor 1.0952. For answers of tens of tokens use b = 1.01. KL is the k3 estimate to the start model. With
+`--credit.rate inf` and `--credit.rule.factor.base 1` the method is GRPO. Metrics: kl, clip_share.
 
 Use if: wrong answers are longer than right answers, and the model must keep other skills while hard questions are learned.
 Avoid if: no verifier marks answers as right, or long answers are wanted even if they are still wrong (see grpo, dapo).
@@ -48,8 +47,7 @@ def divergence_weight(difficulty: float, *, rate: float = math.e) -> float:
 
 @dataclass(frozen=True)
 class LongerThanRight:
-    """Gives a wrong answer the factor 2 - base^(-x) if x > 0, where x is its length minus the mean length of the group's right answers. All other
-    answers have the factor 1."""
+    """Gives a wrong answer the factor 2 - base^(-x) if x > 0, where x is its length minus the mean length of the group's right answers. Others have 1."""
 
     base: float = 1.00001  # base of the factor; 1: all factors are 1
     needs: ClassVar[tuple[Signal, ...]] = ()
@@ -69,8 +67,7 @@ class LongerThanRight:
 
 @dataclass(frozen=True)
 class Divergence:
-    """Gives answers with A > 0 the weight k(d) and the advantage A / k(d). The product of both is A, so k(d) acts only on terms that do not read A,
-    such as KL."""
+    """Gives answers with A > 0 the weight k(d) and the advantage A / k(d). The product is A, so k(d) acts only on terms without A, such as KL."""
 
     rule: Credit = GroupRelative()
     rate: float = math.e  # rate of k(d); inf: all weights are 1

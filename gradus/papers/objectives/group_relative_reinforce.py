@@ -42,8 +42,7 @@ Mask = Literal["none", "one_side", "two_side", "ring"]
 
 
 def kept_by(mask: Mask, ratio: Tensor, advantages: Tensor, *, low: float, high: float, far_low: float, far_high: float) -> Tensor:
-    """Returns bool [A]: the actions that keep their gradient. Args: `ratio` [A]; `advantages` [A]; the other numbers are the distances of the bounds from the
-    ratio 1."""
+    """Returns bool [A]: the actions that keep their gradient. Args: `ratio` [A]; `advantages` [A]; the other numbers: distances of bounds from 1."""
     check_same_shape(ratio=ratio, advantages=advantages)
     up, down = advantages >= 0, advantages <= 0
     if mask == "none":
