@@ -9,7 +9,7 @@
 Tutor and student speak in turn, up to 16 messages; the student or the tutor opens. After the dialogue two judges read it: one looks for the answer in the
 words of the tutor, one for bad teaching. Each judges twice; one rejection suffices. Then the student, who has read the dialogue, writes K = 8 solutions.
 The student is frozen, and never sees the thoughts of the tutor (<think> ... </think>). GRPO compares 8 dialogues of a problem. Only the tokens of the
-tutor have a loss. The KL weight is 0.001. A batch serves two updates, so the clip acts.
+tutor have a loss. The KL weight is 0.001. Two updates use each batch, so the clip acts.
 
 The formula is the soft form. In the hard form (`reward.hard`) a rejected dialogue earns -lambda, and its solutions do not count. The penalty for a
 turn at the limit always counts; the bonus for the end counts only if the solutions count. `reward.think` adds, under the same condition, its weight times
