@@ -24,9 +24,9 @@ Departures: TIRGen, which turns text steps into programs, is left out; demonstra
 the call; the released code cuts the last 100 tokens of the whole answer. The released code stops an episode at its first failed call, gives such an episode no
 loss, and also leaves out short answers, answers without a box, and groups of which less than half is left; here episodes continue after a failed call and
 learn. If no call failed, the released code writes a call that ran again; here the step has no continuations. The released code samples until a round has
-enough groups with unequal rewards; here a step has only the other groups. The rule for NLL is the reward 1; in the released code it is A > 0. The deviation is that of
-the population, without an epsilon; the released code takes that of the sample plus 1e-6. The script takes 5120 questions and 40 updates per round; here there
-are 128 questions and 4 updates. The 4 repairs are our choice.
+enough groups with unequal rewards; here a step has only the other groups. The rule for NLL is the reward 1; in the released code it is A > 0. The deviation is
+that of the population, without an epsilon; the released code takes that of the sample plus 1e-6. The script takes 5120 questions and 40 updates per round;
+here there are 128 questions and 4 updates. The 4 repairs are our choice.
 """
 
 from gradus.environments.tools import Tools
