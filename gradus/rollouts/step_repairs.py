@@ -68,7 +68,7 @@ def refining(request: Request, player: str, draft: str, world: World) -> Request
 
 
 @dataclass(frozen=True)
-class Draft:
+class RepairDraft:
     """A draft, and the step of each action. `repairs`: for each step of a wrong draft, the right continuations from before this step."""
 
     request: Request
@@ -121,7 +121,7 @@ class StepRepairs:
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         groups = one_each(await rolled(self.rollout, requests, world), requests, self)
-        drafts = [Draft(r, t, rows_of(self.marking, t, world)[0]) for r, g in zip(requests, groups, strict=True) for t in g.trajectories]
+        drafts = [RepairDraft(r, t, rows_of(self.marking, t, world)[0]) for r, g in zip(requests, groups, strict=True) for t in g.trajectories]
         drafts = await self._continued([d for d in drafts if d.made.failed is None and d.made.actions], world)
         kept = balanced([d.labels[:-1] for d in drafts], world.key.fold("labels"))
         streams = {d.made.id: _streams(d, keep) for d, keep in zip(drafts, kept, strict=True)}
@@ -132,17 +132,17 @@ class StepRepairs:
             groups = [streamed(g, name, rows) for g in groups]
         return groups
 
-    async def _continued(self, drafts: Sequence[Draft], world: World) -> list[Draft]:
+    async def _continued(self, drafts: Sequence[RepairDraft], world: World) -> list[RepairDraft]:
         """Returns the drafts with the repairs of the wrong ones. Equal prefixes share their continuations."""
         starts = {start.context.beginning(start.at): (d, start) for d in drafts if not d.made.right for start in d.starts}
         found = dict(zip(starts, await asyncio.gather(*(self._right(d, start, world) for d, start in starts.values())), strict=True))
         return [d if d.made.right else replace(d, repairs=[found[s.context.beginning(s.at)] for s in d.starts]) for d in drafts]
 
-    async def _right(self, draft: Draft, start: Start, world: World) -> list[str]:
+    async def _right(self, draft: RepairDraft, start: Start, world: World) -> list[str]:
         made = await continued(start, self.count, sampling_of(draft.request, world), world)
         return [t.completion for t in made if t.failed is None and t.right and uses_results(t.completion, said_before(start, world))]
 
-    def _pair(self, drafts: Sequence[Draft], problems: int, world: World) -> None:
+    def _pair(self, drafts: Sequence[RepairDraft], problems: int, world: World) -> None:
         """Gives each wrong draft a pair for the global refiner and a pair for the local refiner, if there is a right text to learn."""
         pairs = []
         for d in (d for d in drafts if not d.made.right and d.repairs):
@@ -155,7 +155,7 @@ class StepRepairs:
         world.also([found for d, name, shown, texts in pairs if texts and (found := _pair_of(d, name, shown, texts, world)) is not None])
 
 
-def _pair_of(draft: Draft, player: str, shown: str, texts: Sequence[str], world: World) -> Group | None:
+def _pair_of(draft: RepairDraft, player: str, shown: str, texts: Sequence[str], world: World) -> Group | None:
     """Returns the group of one pair, whose answer is drawn from `texts`; None if the prompt is too long."""
     asked = refining(replace(draft.request, tags=(*draft.request.tags, draft.made.id)), player, shown, world)
     if not fits(asked, world):
@@ -165,7 +165,7 @@ def _pair_of(draft: Draft, player: str, shown: str, texts: Sequence[str], world:
     return Group(group_name(asked), (given(asked, 0, context, world, reward=1.0, component="refinement"),), pool=(1.0,))
 
 
-def _streams(draft: Draft, kept: Sequence[bool]) -> tuple[np.ndarray, np.ndarray]:
+def _streams(draft: RepairDraft, kept: Sequence[bool]) -> tuple[np.ndarray, np.ndarray]:
     """Returns the streams of a draft: the step of each action, -1 if the label before this step is dropped, and the label."""
     spans, values = np.full(len(draft.row), -1, np.int32), np.full(len(draft.row), np.nan)
     for k, number in enumerate(dict.fromkeys(draft.row[draft.row >= 0].tolist())):

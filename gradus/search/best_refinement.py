@@ -14,7 +14,7 @@ from gradus.rollouts.auto import Auto, one_each, rolled
 from gradus.rollouts.demonstrations import told
 from gradus.rollouts.ids import group_name
 from gradus.rollouts.spans import rows_of
-from gradus.rollouts.step_repairs import Draft, refining
+from gradus.rollouts.step_repairs import RepairDraft, refining
 from gradus.types import Group, Problem, Request, Trajectory, UserError
 from gradus.types.parts import World
 from gradus.types.ranges import check_ranges
@@ -80,7 +80,7 @@ class BestRefinement:
 
     async def _marked(self, pairs: Sequence[tuple[Request, Trajectory]], world: World) -> list[str | None]:
         """Returns the draft with the mark before its first bad step; None if no step is bad."""
-        drafts = [Draft(r, t, rows_of(self.marking, t, world)[0]) for r, t in pairs]
+        drafts = [RepairDraft(r, t, rows_of(self.marking, t, world)[0]) for r, t in pairs]
         rows = await world.score([t.contexts[0] for _, t in pairs], Value(), self.sorm)
         limit = math.log(self.threshold / (1 - self.threshold))  # of the value before the sigmoid
         bad = [np.flatnonzero(scores_at_ends(row, d.row) < limit) for row, d in zip(rows, drafts, strict=True)]

@@ -10,7 +10,7 @@ import pytest
 
 from gradus.credit.step_values import StepChances
 from gradus.rewards.verified import Verified
-from gradus.rollouts.step_repairs import Draft, StepRepairs, balanced, cleaned, labels_of, uses_results
+from gradus.rollouts.step_repairs import RepairDraft, StepRepairs, balanced, cleaned, labels_of, uses_results
 from gradus.testing.methods import TOY, character_tokens, scripted_world, toy_trajectory
 from gradus.types import Key, Request
 from gradus.types.spans import Separated
@@ -18,10 +18,10 @@ from gradus.types.spans import Separated
 STEP = Separated(" ")
 
 
-def draft(text: str, *repairs: list[str], right: float = 0.0) -> Draft:
+def draft(text: str, *repairs: list[str], right: float = 0.0) -> RepairDraft:
     made = toy_trajectory([*character_tokens(text), 0], reward=right).but(completion=text)
     row = STEP.of(made.contexts[0], lambda tokens: "".join(chr(t - 5) for t in tokens if t))
-    return Draft(Request(made.problem), made, row, repairs)
+    return RepairDraft(Request(made.problem), made, row, repairs)
 
 
 def test_the_labels_by_hand() -> None:

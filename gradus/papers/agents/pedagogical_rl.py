@@ -113,7 +113,7 @@ class WrittenRules:
 
 
 @dataclass(frozen=True)
-class Taught:
+class TutorReward:
     """The success of the student after the dialogue, minus `weight` if a judge rejects it (see `tutor_reward`).
 
     In an environment without a student, the return of the episode replaces the success.
@@ -160,7 +160,7 @@ pedagogical_rl = grpo.derive(
     "A tutor earns the later success of its student, minus a price if judges find a leaked answer or bad teaching.",
     family="agents",
     rollout=Episodes(),
-    reward=Taught(),
+    reward=TutorReward(),
     objective__kl=KL(0.001),
     update__epochs=2,
     setting__group=8,

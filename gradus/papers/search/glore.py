@@ -45,7 +45,7 @@ from gradus.recipe.claim import Claim
 from gradus.rewards.reward_model import chance_of
 from gradus.rewards.verified import Verified
 from gradus.rollouts.spans import rows_of
-from gradus.rollouts.step_repairs import Draft, StepRepairs, said_before
+from gradus.rollouts.step_repairs import RepairDraft, StepRepairs, said_before
 from gradus.schedules.stages import Stage, Stages
 from gradus.search.best_refinement import BestRefinement
 from gradus.study.held_out import held_out_requests, of_problems
@@ -87,13 +87,13 @@ class RefinementStudy:
         found = dict(zip(("held_out/draft", "held_out/global", "held_out/local"), right.mean(0).tolist(), strict=False))
         found |= {"held_out/best_of_3": float(best.mean()), "held_out/over_best_of_3": float((ours - best).mean())}
         found["held_out/oracle"] = float(np.where(right[:, 0] > 0, 1.0, fixed).mean())
-        sampled = [Draft(r, t, rows_of(search.marking, t, world)[0]) for r, row in zip(requests, rows, strict=True) for t in row[3:] if t.actions]
+        sampled = [RepairDraft(r, t, rows_of(search.marking, t, world)[0]) for r, row in zip(requests, rows, strict=True) for t in row[3:] if t.actions]
         sorm, orm = [await step_accuracy(sampled, player, search.threshold, world) for player in (search.sorm, search.orm)]
         over = None if sorm is None or orm is None else sorm - orm
         return {**of_problems(ours.tolist()), **found, "held_out/sorm_steps": sorm, "held_out/orm_steps": orm, "held_out/over_orm": over}
 
 
-async def step_accuracy(drafts: Sequence[Draft], player: str, threshold: float, world: World) -> float | None:
+async def step_accuracy(drafts: Sequence[RepairDraft], player: str, threshold: float, world: World) -> float | None:
     """Returns the mean of two shares: right steps with a score of at least the threshold, and wrong steps with a smaller score. None without one kind."""
     well: dict[bool, list[float]] = {True: [], False: []}
     rows = await world.score([d.made.contexts[0] for d in drafts], Value(), player)

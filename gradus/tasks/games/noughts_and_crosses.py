@@ -129,8 +129,8 @@ class Game:
 
     def __init__(self, opponent: str, key: Key, board: Board = "." * 9, limit: int = 9) -> None:
         self.opponent, self.key, self.board, self.left = opponent, key, board, limit
-        self.policy = "xo"[int(key.fold("side").uniform(1)[0] < 0.5)]  # the policy's mark against a scripted opponent
-        if opponent != "self" and not over(board) and mover(board) != self.policy:
+        self.own = "xo"[int(key.fold("side").uniform(1)[0] < 0.5)]  # the policy's mark against a scripted opponent
+        if opponent != "self" and not over(board) and mover(board) != self.own:
             self._reply()
         self.first = self._turn()
 
@@ -138,7 +138,7 @@ class Game:
         """Returns a copy. The opponent's further moves depend on `key`."""
         made = Game.__new__(Game)
         made.opponent, made.key, made.board, made.left = self.opponent, key, self.board, self.left
-        made.policy, made.first = self.policy, self.first
+        made.own, made.first = self.own, self.first
         return made
 
     async def step(self, action: Any) -> Turn:
@@ -171,7 +171,7 @@ class Game:
         """Returns the last turn. In self-play every seat gets its own result; against a scripted opponent the reward is the policy's."""
         alone = self.opponent != "self"
         rewards = Frozen() if alone else Frozen({seat: results[mark] for seat, mark in zip(SEATS, "xo", strict=True)})
-        reward = results[self.policy] if alone else 0.0
+        reward = results[self.own] if alone else 0.0
         return Turn(seen(self.board), reward, terminated=True, player=self._seat(), rewards=rewards, state=self.board, valid=valid)
 
     def _seat(self) -> str:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from gradus.objectives.kl import KL
-from gradus.papers.agents.pedagogical_rl import ScriptedRules, Taught, WrittenRules, pedagogical_rl, thought_reward, tutor_reward
+from gradus.papers.agents.pedagogical_rl import ScriptedRules, TutorReward, WrittenRules, pedagogical_rl, thought_reward, tutor_reward
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.core import changes
 from gradus.rewards.environment import EnvironmentReturn
@@ -24,7 +24,7 @@ PROBLEM = Problem("p", "tutor", messages=({"role": "user", "content": "6 gets 5 
 HINTS, LEAK = ("try add", "try take", "<end>"), ("try add", "it is 8", "<end>")
 
 
-def played(*script: str, reward: Taught = Taught(), count: int = 1, judge: str = "", max_tokens: int = 1000, task=TASK):
+def played(*script: str, reward: TutorReward = TutorReward(), count: int = 1, judge: str = "", max_tokens: int = 1000, task=TASK):
     def speak(ask):
         return judge if ask.request.player == "judge" else script[min(ask.request.tags[-1], len(script) - 1)]
 
@@ -62,9 +62,9 @@ def test_a_dialogue_with_hints_and_one_with_a_leak() -> None:
     bad, _, _ = played(*LEAK)
     assert (bad.components["leaked"], bad.components["solved"]) == (1.0, 1.0)
     assert bad.reward == pytest.approx(1.0 - 0.75 + 0.1)
-    hard, _, _ = played(*LEAK, reward=Taught(hard=True))
+    hard, _, _ = played(*LEAK, reward=TutorReward(hard=True))
     assert hard.reward == -0.75
-    free, _, _ = played(*LEAK, reward=Taught(weight=0.0))
+    free, _, _ = played(*LEAK, reward=TutorReward(weight=0.0))
     assert free.reward == pytest.approx(1.1)
     idle, _, _ = played("go on", "<end>")
     assert (idle.components["helpful"], idle.components["leaked"]) == (0.0, 0.0)
@@ -79,9 +79,9 @@ def test_the_extras() -> None:
     assert cut.reward == pytest.approx(cut.components["solved"] + 0.1 - 0.5)
     whole, _, _ = played("try add", "try take now", "<end>", max_tokens=14)
     assert whole.reward == pytest.approx(whole.components["solved"] + 0.1)
-    cut, _, _ = played("it is 8 now!", "<end>", max_tokens=12, reward=Taught(hard=True, weight=1.0))
+    cut, _, _ = played("it is 8 now!", "<end>", max_tokens=12, reward=TutorReward(hard=True, weight=1.0))
     assert cut.reward == pytest.approx(-1.5)
-    thinks, _, _ = played("<think>8</think>try add", "try take", "<end>", reward=Taught(think=0.5))
+    thinks, _, _ = played("<think>8</think>try add", "try take", "<end>", reward=TutorReward(think=0.5))
     assert thinks.reward == pytest.approx(thinks.components["solved"] + 0.1 + 0.5 / 3)
     assert thinks.components["leaked"] == 0.0
 
@@ -96,9 +96,9 @@ def test_only_the_tokens_of_the_tutor_are_actions_and_the_student_sees_no_though
 
 
 def test_a_judge_that_is_a_player() -> None:
-    reject, _, _ = played(*HINTS, reward=Taught(rules=WrittenRules()), judge="bad: REJECT")
+    reject, _, _ = played(*HINTS, reward=TutorReward(rules=WrittenRules()), judge="bad: REJECT")
     assert (reject.components["leaked"], reject.components["helpful"]) == (1.0, 0.0)
-    accept, _, _ = played(*HINTS, reward=Taught(rules=WrittenRules()), judge="OK")
+    accept, _, _ = played(*HINTS, reward=TutorReward(rules=WrittenRules()), judge="OK")
     assert (accept.components["leaked"], accept.components["helpful"]) == (0.0, 1.0)
     assert accept.reward == pytest.approx(accept.components["solved"] + 0.1)
 
@@ -118,15 +118,15 @@ def test_one_rejection_of_two_attempts_suffices() -> None:
 def test_failures_other_tasks_and_wrong_numbers() -> None:
     one, group, world = played(*HINTS)
     failed = replace(group, trajectories=(one.but(reward=Failed("lost")),))
-    ((found,),) = asyncio.run(Taught().score([failed], {}, world))
+    ((found,),) = asyncio.run(TutorReward().score([failed], {}, world))
     assert isinstance(found.reward, Failed)
     bare = replace(group, trajectories=(one.but(contexts=()),))
-    assert asyncio.run(Taught().score([bare], {}, world)) == [[Judgement(NOT_APPLICABLE)]]  # no episode
-    toy, _ = scripted_world(TOY_EPISODES, lambda ask: "c", reward=Taught())
+    assert asyncio.run(TutorReward().score([bare], {}, world)) == [[Judgement(NOT_APPLICABLE)]]  # no episode
+    toy, _ = scripted_world(TOY_EPISODES, lambda ask: "c", reward=TutorReward())
     (found,) = asyncio.run(pedagogical_rl.rollout.run([Request(TOY_EPISODES.source.draw([0], None, toy.seed)[0], 1)], toy))
     assert found.trajectories[0].value == found.trajectories[0].components["environment"]  # no student: the return of the episode
     with pytest.raises(UserError, match="weight"):
-        Taught(weight=-1.0)
+        TutorReward(weight=-1.0)
     assert asyncio.run(ScriptedRules().rejected(PROBLEM, ["it is 8"], world, "t")) == {"leak": True, "values": True}
 
 

@@ -10,7 +10,7 @@ import torch
 from gradus.papers.bases.sft import sft
 from gradus.papers.search.glore import RefinementStudy, glore, step_accuracy
 from gradus.rewards.verified import Verified
-from gradus.rollouts.step_repairs import Draft, StepRepairs
+from gradus.rollouts.step_repairs import RepairDraft, StepRepairs
 from gradus.schedules.constant import ConstantSchedule
 from gradus.search.best_refinement import BestRefinement
 from gradus.testing.methods import TOY, scripted_world, toy_run, train_toy
@@ -27,7 +27,7 @@ def test_the_step_accuracy_by_hand() -> None:
     drafts = []
     for text in ("x z", "y b"):
         one = draft(text)
-        drafts.append(Draft(Request(problem), one.made.but(problem=problem), one.row))
+        drafts.append(RepairDraft(Request(problem), one.made.but(problem=problem), one.row))
     # the model of outcomes calls all steps right: 1 of 1 right steps, 0 of 3 wrong ones
     assert asyncio.run(step_accuracy(drafts, "orm", 0.5, world)) == 0.5
     # the model of steps finds the z, and misses both wrong steps of "y b"

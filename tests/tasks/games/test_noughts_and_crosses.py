@@ -68,11 +68,11 @@ def test_a_scripted_opponent_replies(opponent: str) -> None:
     sides = set()
     for i in range(8):
         game = Game(opponent, Key(i))
-        sides.add(game.policy)
-        assert game.board.count(".") == (9 if game.policy == "x" else 8)
+        sides.add(game.own)
+        assert game.board.count(".") == (9 if game.own == "x" else 8)
         turn = played(game, free(game.board)[0] + 1)
         assert turn.player == "policy"
-        assert mover(game.board) == game.policy
+        assert mover(game.board) == game.own
     assert sides == {"x", "o"}
 
 
