@@ -23,6 +23,19 @@ SLACK = (4, 8)
 """Least and most patience of a customer beyond the number of slots."""
 
 
+FIELDS = ("owner", "item", "colour", "state")
+
+
+def rows_of(table: Mapping[str, Mapping[str, str]]) -> tuple[tuple[str, ...], ...]:
+    """Returns the orders as rows for `meta`: the code, and then the `FIELDS`."""
+    return tuple((code, *(order[name] for name in FIELDS)) for code, order in table.items())
+
+
+def table_of(rows: Sequence[Sequence[str]]) -> dict[str, Order]:
+    """Returns the orders by code. This function inverts `rows_of`."""
+    return {code: dict(zip(FIELDS, values, strict=True)) for code, *values in rows}
+
+
 class Shop:
     """The data base of one episode. `call` and `on` return the text for the player, and raise ValueError for a call that is not possible."""
 
@@ -78,7 +91,7 @@ def text_schema(name: str, about: str) -> Frozen[Any]:
 
 @dataclass(frozen=True)
 class FindOrders:
-    """A tool that lists the orders of a customer. The session is the data base of the episode, a copy of `meta["orders"]` and `meta["prices"]`."""
+    """A tool that lists the orders of a customer. The session is the episode's data base, made from `meta["orders"]` and `meta["prices"]`."""
 
     name: str = "find"
     about: ClassVar[str] = "Lists the orders of a customer."
@@ -87,7 +100,7 @@ class FindOrders:
     forks: ClassVar[bool] = True
 
     def open(self, problem: Problem, key: Key, world: World | None) -> Shop:
-        return Shop(problem.meta["orders"], problem.meta["prices"])
+        return Shop(table_of(problem.meta["orders"]), dict(problem.meta["prices"]))
 
 
 @dataclass(frozen=True)
@@ -145,12 +158,15 @@ class Orders:
     equal to `meta["goal"]` and every text of `meta["outputs"]` occurs in a message of the player (without commas, in lower case), else 0. Each episode
     has its own data base.
 
-    With `open`, the customers of training problems tell everything in the first message, and the customers of held-out problems do not.
+    The key `meta["user"]` decides the order of the slots, the wordings and the patience. With `varied`, the key of the episode decides them, so each
+    dialogue about a problem has another customer. With `open`, the customers of training problems tell everything in the first message, and the
+    customers of held-out problems do not.
     """
 
     form: Form = LineCalls("say")
     limit: int = 30
     open: bool = False
+    varied: bool = False
     forks: ClassVar[bool] = True
     tools: Tools = field(init=False, repr=False, compare=False)
 
@@ -171,7 +187,7 @@ class AtDesk:
 
     def __init__(self, problem: Problem, key: Key, world: World | None, settings: Orders) -> None:
         self.problem, self.settings = problem, settings
-        self.user = customer(problem.meta["slots"], key, open=settings.open and bool(problem.meta.get("practice")))
+        self.user = customer(problem.meta["slots"], key if settings.varied else Key(problem.meta["user"]), open=settings.open and bool(problem.meta.get("practice")))
         self.desk = ToolEpisode(problem, key, world, settings.tools)
         self.shop = FindOrders().open(problem, key, world)
         self.desk.opened[FindOrders().name] = self.shop
@@ -202,7 +218,7 @@ class AtDesk:
 
     def _ended(self, turn: Turn, over: bool) -> Turn:
         """Returns the turn with the state, and with the reward if the dialogue is over."""
-        self.seen = (*self.seen, str(turn.observation))
+        self.seen = (*self.seen, str(turn.observation)) if turn.valid else self.seen
         cut = not over and self.turns >= self.settings.limit
         reward = self.outcome() if over or cut else 0.0
         return replace(turn, reward=reward, terminated=over, truncated=cut, state="\n".join(self.seen))
@@ -210,12 +226,11 @@ class AtDesk:
     def outcome(self) -> float:
         """Returns the reward: 1 if the final data base and the messages are right, else 0."""
         meta = self.problem.meta
-        goal = {code: dict(order) for code, order in meta["goal"].items()}
-        return float(self.shop.orders == goal and told(meta["outputs"], self.said))
+        return float(self.shop.orders == table_of(meta["goal"]) and told(meta["outputs"], self.said))
 
 
 def customer(slots: Sequence[Sequence[tuple[Sequence[str], str | None]]], key: Key, *, open: bool = False) -> ScriptedUser:
-    """Returns the customer of an episode. The key decides the order of the slots, the wordings and the patience."""
+    """Returns a customer. The key decides the order of the slots, the wordings and the patience."""
     parts, rng = [[Slot(tuple(forms), asked) for forms, asked in part] for part in slots], key.fold("user").random()
     patience = sum(map(len, parts)) + rng.randint(*SLACK)
     return ScriptedUser(parts, rng, patience, open=open)

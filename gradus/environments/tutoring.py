@@ -18,6 +18,8 @@ OPERATIONS = Frozen(gets="add", loses="take", doubles="double")
 SIGNS = Frozen(add="+", take="-", double="*")
 END = "<end_of_conversation>"
 """The usual mark of the end of a dialogue."""
+START = "begin"
+"""The observation of a tutor who speaks first."""
 Step = tuple[str, int]
 """A word of the story, and its number."""
 
@@ -132,19 +134,24 @@ class Lesson:
     def __post_init__(self) -> None:
         self.student = self.settings.student(self.problem)
         self.count = int(self.problem.meta["opens"])  # messages of both sides
-        self.first = Turn(self.student.says() if self.count else "", state="")
+        self.first = Turn(self.student.says() if self.count else START, state=self._state())
 
     async def step(self, action: str) -> Turn:
         return self.play(action)
 
     def play(self, action: str) -> Turn:
-        """Returns the student's answer to a message."""
+        """Returns the student's answer to a message. A message is not legal if it has no operation, no answer and no mark of the end."""
         self.messages.append(action)
-        self.student.hear(visible(action, self.settings.end))
+        said = visible(action, self.settings.end)
+        self.student.hear(said)
         self.count += 1
-        state = "\n".join(self.messages)
+        state, valid = self._state(), self.settings.end in action or bool({*SIGNS, str(self.student.values[-1])} & set(words(said)))
         if self.settings.end in action or self.count >= self.settings.limit - 1:  # the tutor has no turn after the next answer
             reward = float(self.student.told or self.student.unclear is None)
-            return Turn("", reward, terminated=True, state=state)
+            return Turn("", reward, terminated=True, state=state, valid=valid)
         self.count += 1
-        return Turn(self.student.says(), state=state)
+        return Turn(self.student.says(), state=state, valid=valid)
+
+    def _state(self) -> str:
+        """Returns what the student knows: each operation, and whether a message had the answer."""
+        return f"{self.student.known} {self.student.told}"

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gradus.environments.orders import AtDesk, Orders, Shop, customer, told
+from gradus.environments.orders import AtDesk, Orders, Shop, customer, rows_of, table_of, told
 from gradus.environments.scripted_user import LEAVE
 from gradus.tools.forms import JsonCalls
 from gradus.types import Frozen, Key, Problem, UserError
@@ -19,7 +19,10 @@ ORDERS = {
 SLOTS = (((("i am ann",), "name"), (("change the colour",), None), (("it is the cap",), None), (("in pink",), None)), (((("the cup",), None)), (("price",), None)))
 GOAL = {**ORDERS, "k4": {**ORDERS["k4"], "colour": "pink"}, "m7": {**ORDERS["m7"], "state": "returned"}}
 PROBLEM = Problem(
-    "p", "orders", text="", meta=Frozen(orders=ORDERS, prices={"cap": 12, "cup": 30}, goal=GOAL, outputs=("30",), slots=SLOTS, practice=True)
+    "p",
+    "orders",
+    text="",
+    meta=Frozen(orders=rows_of(ORDERS), prices=(("cap", 12), ("cup", 30)), goal=rows_of(GOAL), outputs=("30",), slots=SLOTS, user=5, practice=True),
 )
 DOES = ["find: ann", "swap: k4 pink", "return: m7", "price: cup", "say: it is 30", "say: done"]
 
@@ -106,7 +109,14 @@ def test_the_key_decides_the_order_of_the_slots() -> None:
 
     assert order(3) == order(3)
     assert len({order(key) for key in range(20)}) >= 2
-    assert {played(key=key)[0].first.observation for key in range(20)} > {"it is the cap"}
+    varied = Orders(varied=True)
+    assert {played(key=key, settings=varied)[0].first.observation for key in range(20)} > {"it is the cap"}
+    assert len({played(key=key)[0].first.observation for key in range(20)}) == 1  # else the problem decides
+
+
+def test_rows_are_the_orders() -> None:
+    assert rows_of(ORDERS)[0] == ("k4", "ann", "cap", "red", "new")
+    assert table_of(rows_of(ORDERS)) == ORDERS
 
 
 def test_the_limit_and_the_patience() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from gradus.environments.tutoring import Student, Tutoring, results, visible
+from gradus.environments.tutoring import START, Student, Tutoring, results, visible
 from gradus.types import Frozen, Key, Problem, UserError
 
 STEPS = (("gets", 5), ("doubles", 2), ("loses", 3))  # 6, 11, 22, 19
@@ -85,6 +85,6 @@ def test_the_end_and_the_limit() -> None:
         lesson, turns = played(*["hm"] * 9, problem=problem)
         ended = next(i for i, turn in enumerate(turns, 1) if turn.terminated)
         assert ended == count
-        assert lesson.first.observation == ("6 gets 5?" if problem is PROBLEM else "")
+        assert lesson.first.observation == ("6 gets 5?" if problem is PROBLEM else START)
     with pytest.raises(UserError, match="limit"):
         Tutoring(limit=1)

@@ -9,7 +9,7 @@ this episode's own data base. The user answers a message, and tells the wish in 
 the reference actions. O has the texts that the user must hear; only messages without a call count. The order of calls does not matter, and there is no reward
 for form, steps or calls.
 
-The group has 8 dialogues of the same task. Each dialogue has new random draws of the user, so the agent meets other orders and wordings. The loss has only the
+The group has 8 dialogues of the same task. Each dialogue has new random draws of the user (`environment.varied`), so the agent meets other orders and wordings. The loss has only the
 tokens $a_i$ of the agent; results of tools and words of the user are read but not learned. Stage `sft` imitates dialogues, stage `rl` is GRPO.
 
 Use if: an agent must ask a user for details, tools change a state, and the right final state is known.
@@ -27,6 +27,7 @@ data base alone; here the outputs count in training, as in the paper. The cold s
 judge selects the dialogues. The lengths of the stages are our choice. The reference is the model at the start of stage `rl`.
 """
 
+from gradus.environments.orders import Orders
 from gradus.objectives.kl import KL
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.sft import sft
@@ -41,6 +42,7 @@ mua_rl = grpo.derive(
     "mua_rl",
     "GRPO in dialogues with tools and a live user: the reward is 1 if the final data base is right and the user heard the required facts.",
     family="agents",
+    environment=Orders(varied=True),
     rollout=Episodes(max_turns=30),
     reward=EnvironmentReturn(),
     objective__kl=KL(0.001),
@@ -54,7 +56,7 @@ claims = (
     same_weights(
         says="From a start that was shown dialogues, the final weights of the second stage are those of GRPO with the KL weight 0.001.",
         source="arXiv:2508.18669, the objective",
-        against="grpo --rollout Episodes(max_turns=30) --reward EnvironmentReturn --objective.kl.coefficient 0.001",
+        against="grpo --environment Orders(varied=True) --rollout Episodes(max_turns=30) --reward EnvironmentReturn --objective.kl.coefficient 0.001",
         own={"schedule": "ConstantSchedule"},
         task="orders",
         options=_DESK,
@@ -68,7 +70,7 @@ claims = (
             "in their first message."
         ),
         source="arXiv:2508.18669, the live user in the rollout; the row's 5 points; the task, the start and the sizes are ours",
-        against="mua_rl --environment Orders --environment.open true",
+        against="mua_rl --environment.open true",
         measure="held_out/accuracy:last",
         better_by=0.05,
         task="orders",

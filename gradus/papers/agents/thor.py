@@ -110,7 +110,7 @@ claims = (
         options=_SLIPS,
         fields={**_SMALL, "environment.limit": "2", "study.problems": "64", "study.greedy": "false"},
         own={"search": "RepairedCalls"},
-        budget="steps=1",
+        budget="steps=2",
         script="benchmarks.warmed thor-repair",
         seeds=3,
     ),

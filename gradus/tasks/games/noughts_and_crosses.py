@@ -151,7 +151,7 @@ class Game:
         if cell is None:
             return self._turn(valid=False)
         if self.board[cell] != ".":
-            return self._ended({mark: LOSS, "xo"[mark == "x"]: WIN}, valid=False)
+            return self._ended({mark: LOSS, "xo"[mark == "x"]: WIN})
         self.board = moved(self.board, cell)
         if self.opponent != "self" and not over(self.board):
             self._reply()
@@ -167,12 +167,12 @@ class Game:
     def _turn(self, valid: bool = True) -> Turn:
         return Turn(seen(self.board), truncated=self.left <= 0, player=self._seat(), state=self.board, valid=valid)
 
-    def _ended(self, results: Mapping[str, float], valid: bool = True) -> Turn:
+    def _ended(self, results: Mapping[str, float]) -> Turn:
         """Returns the last turn. In self-play every seat gets its own result; against a scripted opponent the reward is the policy's."""
         alone = self.opponent != "self"
         rewards = Frozen() if alone else Frozen({seat: results[mark] for seat, mark in zip(SEATS, "xo", strict=True)})
         reward = results[self.own] if alone else 0.0
-        return Turn(seen(self.board), reward, terminated=True, player=self._seat(), rewards=rewards, state=self.board, valid=valid)
+        return Turn(seen(self.board), reward, terminated=True, player=self._seat(), rewards=rewards, state=self.board)
 
     def _seat(self) -> str:
         return SEATS["xo".index(mover(self.board))] if self.opponent == "self" else "policy"

@@ -8,8 +8,8 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from gradus.environments.orders import DONE, Orders, Shop, customer
-from gradus.environments.scripted_user import LAST
+from gradus.environments.orders import DONE, Orders, Shop, customer, rows_of
+from gradus.environments.scripted_user import LAST, ScriptedUser
 from gradus.tasks.generated import Draft, Generated, Noted
 from gradus.types import Frozen, Key, Sampling
 from gradus.types.parts import Task
@@ -62,13 +62,13 @@ def make(rng: Random, level: int, instruction: bool = True) -> Draft:
     prices = {item: rng.randint(11, 99) for item in items}
     calls, goal, outputs = served(table, prices, owner, wishes)
     slots: list[list[Any]] = [[((f"i am {owner}", f"{owner} here"), "name"), *wished(wishes[0])], *(wished(wish) for wish in wishes[1:])]
-    frozen = Frozen({code: Frozen(order) for code, order in table.items()})
+    told = tuple(tuple(part) for part in slots)
+    user = rng.getrandbits(60)
     meta: dict[str, Any] = {
-        "orders": frozen, "prices": Frozen(prices), "goal": Frozen({code: Frozen(order) for code, order in goal.items()}), "outputs": outputs,
-        "slots": tuple(tuple(part) for part in slots), "customer": owner,
+        "orders": rows_of(table), "prices": tuple(prices.items()), "goal": rows_of(goal), "outputs": outputs, "slots": told, "customer": owner, "user": user,
     }  # fmt: skip
     content = f"{owner} {wishes} {sorted((o['item'], o['colour'], o['state']) for o in table.values() if o['owner'] == owner)}"
-    shown = talk(meta, calls, Key(rng.getrandbits(60)))
+    shown = talk(customer(told, Key(user)), Shop(table, prices), owner, calls)
     return Draft(INSTRUCTION if instruction else "shop", None, "\n".join(a for _, a in shown), content, Frozen({**meta, "demonstration": shown}))
 
 
@@ -100,9 +100,11 @@ def served(
     return calls, shop.orders, tuple(outputs)
 
 
-def talk(meta: Mapping[str, Any], calls: list[list[str]], key: Key) -> list[tuple[str, str]]:
-    """Plays the expert with a customer. Returns pairs (observation, action). The expert asks for the name, then for the details of each wish, and acts."""
-    user, shop = customer(meta["slots"], key), Shop(meta["orders"], meta["prices"])
+def talk(user: ScriptedUser, shop: Shop, owner: str, calls: list[list[str]]) -> list[tuple[str, str]]:
+    """Plays the expert with a customer, the owner of the orders. Returns pairs (observation, action).
+
+    The expert asks for the name, then for the details of each wish, and acts.
+    """
     does = {"find": shop.call, "cancel": shop.cancel, "return": shop.back, "swap": shop.swap, "price": shop.price}
     pairs, seen, last = list[tuple[str, str]](), user.first, user.first
 
@@ -117,7 +119,7 @@ def talk(meta: Mapping[str, Any], calls: list[list[str]], key: Key) -> list[tupl
     for number, actions in enumerate(calls):
         while any(user.waiting[: number + 1]):
             act("say: and?")
-        for action in [f"find: {meta['customer']}", *actions] if number == 0 else actions:
+        for action in [f"find: {owner}", *actions] if number == 0 else actions:
             act(action)
         if number + 1 < len(calls) and not actions[-1].startswith("say:"):
             act("say: ok")

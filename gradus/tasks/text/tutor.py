@@ -61,7 +61,7 @@ def make(rng: Random, level: int, *, skill: float = 1.0) -> Draft:
             break
         except ValueError:  # a tutor without skill, whose student learns nothing
             continue
-    return Draft(f"{story} = {answer}", answer, "\n".join(said), f"{story} {knows} {meta['opens']}", Frozen({**meta, "demonstration": shown}))
+    return Draft(f"{story} = {answer}", answer, "\n".join(said), story, Frozen({**meta, "demonstration": shown}))
 
 
 def actions(rng: Random, student: Student, expert: bool) -> list[str]:

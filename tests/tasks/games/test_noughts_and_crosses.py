@@ -59,7 +59,7 @@ def test_each_seat_gets_its_own_result() -> None:
 
 def test_a_move_to_a_full_cell_loses() -> None:
     turn = played(Game("self", Key(0)), 1, 1)
-    assert (turn.terminated, turn.valid, dict(turn.rewards)) == (True, False, {"nought": 0.0, "cross": 1.0})
+    assert (turn.terminated, dict(turn.rewards)) == (True, {"nought": 0.0, "cross": 1.0})
 
 
 @pytest.mark.parametrize("opponent", ["perfect", "random"])
