@@ -9,8 +9,9 @@ this episode's own data base. The user answers a message, and tells the wish in 
 the reference actions. O has the texts that the user must hear; only messages without a call count. The order of calls does not matter, and there is no reward
 for form, steps or calls.
 
-The group has 8 dialogues of the same task. Each dialogue has new random draws of the user (`environment.varied`), so the agent meets other orders and wordings. The loss has only the
-tokens $a_i$ of the agent; results of tools and words of the user are read but not learned. Stage `sft` imitates dialogues, stage `rl` is GRPO.
+The group has 8 dialogues of the same task. Each dialogue has new random draws of the user (`environment.varied`), so the agent meets other orders and
+wordings. The loss has only the tokens $a_i$ of the agent; results of tools and words of the user are read but not learned. Stage `sft` imitates dialogues,
+stage `rl` is GRPO.
 
 Use if: an agent must ask a user for details, tools change a state, and the right final state is known.
 Avoid if: the first message has all facts (see torl, retool), or a wish allows several right final states.
