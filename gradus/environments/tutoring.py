@@ -153,5 +153,5 @@ class Lesson:
         return Turn(self.student.says(), state=state, valid=valid)
 
     def _state(self) -> str:
-        """Returns what the student knows: each operation, and whether a message had the answer."""
+        """Returns the knowledge of the student: each operation, and whether a message had the answer."""
         return f"{self.student.known} {self.student.told}"
