@@ -44,7 +44,9 @@ def cleaned(labels: Sequence[int]) -> list[int]:
 
 
 def uses_results(completion: str, said: str) -> bool:
-    """Whether the final answer of a completion contains the last digit of each result in `said`, its first steps. A last digit 0 always counts as used."""
+    """Whether the final answer of a completion contains the last digit of each result in `said`, its first steps. A last digit 0 always counts as used.
+    A result that is no number always counts as used, too, as in string_ops.
+    """
     final = completion.rpartition("=")[2]
     return all(result[-1] in f"0{final}" for result in re.findall(r"=(\d+)\s", said))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -48,6 +49,7 @@ def test_a_continuation_must_use_the_results() -> None:
     assert uses_results("4*6=24+4=28 =82", "4*6=24+4=28 ")  # the result is the last number of the chain
     assert uses_results("3-3=0 =2", "3-3=0 ")
     assert uses_results("=632", "")
+    assert uses_results("lametp anetp=ptena", "lametp ")  # a word is no number, so this wrong step counts as used
 
 
 def test_the_balance_keeps_equally_many_of_both_kinds_at_every_depth() -> None:
@@ -63,10 +65,11 @@ def test_the_balance_keeps_equally_many_of_both_kinds_at_every_depth() -> None:
     assert balanced([], Key(0)) == []
 
 
-def played(drafts, then, count=2):
+def played(drafts, then, count=2, verify=None):
     """Groups, pairs and world of drafts of two problems, whose right answers contain the letter b or c."""
     given = iter(drafts)
-    world, _ = scripted_world(TOY, lambda ask: then(ask) if "value" in ask.request.tags else next(given), reward=Verified())
+    task = TOY if verify is None else replace(TOY, verify=verify)
+    world, _ = scripted_world(task, lambda ask: then(ask) if "value" in ask.request.tags else next(given), reward=Verified())
     world.players.update({f"{n}_refiner": SimpleNamespace(**{**vars(world.players["policy"]), "name": f"{n}_refiner"}) for n in ("global", "local")})
     pairs = []
     world.also = pairs.extend
@@ -96,6 +99,15 @@ def test_labels_and_pairs_of_drafts() -> None:
     assert (right.returns[-1], right.weights.tolist()) == (1.0, [0, 1])
     assert wrong.weights.tolist() == [0, 0, 1, 0, 0, 1]
     assert (wrong.returns[2], wrong.returns[-1], other.returns[2], other.weights.tolist()) == (1.0, 0.0, 0.0, [0, 0, 1, 1])
+
+
+def test_a_continuation_without_the_results_gives_no_label_and_no_pair() -> None:
+    wrong, good = "1+1=3 y", "1+1=2 y"  # all continuations are right, but "1+1=3 =2" does not use the 3
+    _, pairs, world = played([wrong, good, wrong, good], lambda ask: "=2", verify=lambda problem, said: float(said.endswith("=2")))
+    local = [g.trajectories[0] for g in pairs if g.trajectories[0].player == "local_refiner"]
+    shown = {(world.text(t.contexts[0].prefix, "policy").splitlines()[0], t.completion) for t in local}
+    assert shown == {("draft: [BAD] 1+1=3 y", "=2"), ("draft: 1+1=2 [BAD] y", "1+1=2 =2")}
+    assert world.notes["good_labels"] == 0.25  # of the two steps of each draft, only the first step of 1+1=2 is good
 
 
 def test_drafts_that_are_all_right_give_no_pair_and_no_continuation() -> None:

@@ -22,9 +22,12 @@ Use if: the student solves 20 to 80 percent of the problems, and errors lie in s
 Avoid if: the student can be trained further (see grpo), or a verifier is present at test time.
 Reference: Havrilla et al., GLoRe: When, Where, and How to Improve LLM Reasoning via Global and Local Refinements, arXiv:2402.10963. Only the abstract and
 notes on the paper were read; no code of the authors was found.
-Departures: Every step makes new data, in place of one large set before the training. A right draft gets the labels 1 without continuations; the rule for
-earlier labels gives the same result. The whole draft has its verdict as label, which is not balanced. ORM learns at every token. The test "uses the results" is
-ours: the last digit of each result, unless it is 0, occurs in the final answer. There is one pair per wrong draft and refiner. The prompts are ours.
+Departures: The student learns by SFT alone; in the paper, it also learns by RL. Every step makes new data, in place of one large set before the training. A
+right draft gets the labels 1 without continuations; the rule for earlier labels gives the same result. The whole draft has its verdict as label, which is not
+balanced; so a wrong draft always has a mark, at the latest before its last step. ORM learns at every token. The test "uses the results" is ours: the last
+digit of each result, unless it is 0, occurs in the final answer. It reads only numbers after "=", so on string_ops, the task of both claims, it accepts every
+right continuation, and a wrong step that is followed by a right answer gets the label 1. There is one pair per wrong draft and refiner. The prompts are ours.
+In the study, a step is right only if the answer up to its end agrees with the worked solution; this rule is ours.
 """
 
 from __future__ import annotations
@@ -126,15 +129,18 @@ glore = sft.derive(
 )
 
 _TERMS: Any = {
-    "task": "string_ops", "options": {"level": "3"}, "budget": "steps=90",
+    "task": "string_ops", "options": {"level": "3"}, "budget": "steps=82",
     "fields": {
         "prompts": "16", "group": "4", "warmup": "0", "learning_rate": "5e-4", "eval_every": "0", "study.problems": "16",
         "rollout.marking.separator": "[ =]", "search.marking.separator": "[ =]",
-        "schedule.stages.student.until": "Steps(count=10)", "schedule.stages.refine.until": "Steps(count=80)",
+        "schedule.stages.student.until": "Steps(count=2)", "schedule.stages.refine.until": "Steps(count=80)",
         "schedule.stages.refine.changes.study.problems": "128", "schedule.stages.refine.changes.study.search.marking.separator": "[ =]",
     },
 }  # fmt: skip
-_OURS = "the task, its start model, the sizes and the size of the effect are ours. The student has 10 steps of SFT; the other players learn for 80 steps"
+_OURS = (
+    "the task, its start model, the sizes and the size of the effect are ours. The student has 2 steps of SFT, after which 58 to 78 percent of its answers are "
+    "right (seed 0); the other players learn for 80 steps"
+)
 
 claims = (
     Claim(

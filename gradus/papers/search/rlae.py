@@ -1,6 +1,6 @@
 """RLAE: a small controller learns by PPO to mix frozen language models, with new weights for each span of the answer.
 
-    p(v) = sum_(m=1)^M w_m p_m(v | x, y_(<t)), quad w = softmax(u), quad u ~ pi(s)
+    p(v) = sum_(m=1)^M w_m p_m(v | x, y_(<t)), quad w = softmax(u), quad u = 4 tanh(z), quad z ~ pi(s) "normal"
     R = "reward of the whole answer after the last span, 0 before"
     loss = "mean over spans of the clipped loss of PPO with the advantages of GAE"
 
@@ -9,18 +9,21 @@ weights w stay the same within a span. All models read the same tokens, and the 
 PPO has the clip 0.2, gamma = 1 and lambda = 0.95. A critic of the same form reads the same states.
 
 The players `one` and `two` are the models: `--players.one.model DIR --players.two.model DIR`. More models are further players, named in
-`--environment.members one,two,three`. With w = (1, 0) the answer is the greedy answer of the first model.
+`--environment.members one,two,three`. In the limit w = (1, 0) the answer is the greedy answer of the first model.
 
 Metrics: weight/MEMBER/CATEGORY (mean weight for the problems of a category), held_out/accuracy (drawn scores), held_out/greedy (mean scores).
 
 Use if: several frozen models have different strengths, share a vocabulary, and the prompt or the text so far shows which model is better.
 Avoid if: one model is best on all problems (use this model), or a model can be trained (see grpo).
-Reference: Fu et al., RLAE: Reinforcement Learning-Assisted Ensemble for LLMs, arXiv:2506.00439. One public training script for the weights of spans was
-read; its authors are not known.
-Departures: L is ours; the script has 8 and 4. The encoder is ours: hashed characters and pairs of characters, then an MLP, in place of a pretrained text
-encoder. The whole vocabulary is mixed, because it is common to all models; with the 10 best tokens of each model the distribution would be another one. The
-variant with one actor per model and a central critic (RLAE-MAPPO) is left out. The script has no draws: its ratio is that of the weights themselves. The
-first deviation of the scores is that of a new controller.
+Reference: Fu et al., RLAE: Reinforcement Learning-Assisted Ensemble for LLMs, arXiv:2506.00439. Notes on the paper and two public training scripts for the
+weights of spans were read; the authors of the scripts are not known.
+Departures: L is ours; one script has 8, the other one 4. Both scripts read the text with a pretrained encoder; hashed characters and pairs of characters,
+then an MLP, are ours. The scripts do not show the server that makes the mixtures. Scores between -4 and 4 are ours, so with two models a weight is at most
+0.9997. One script draws nothing, and its ratio is that of the weights; the other one draws weights from a Dirichlet distribution. The first deviation of z is
+that of a new controller, 1. The scripts have gamma = 0.99, three epochs and an entropy bonus of 0.01, and judge a whole answer at each span; here, only the
+last span has a reward, gamma is 1, and the four epochs of ppo are kept, without bonus and KL penalty. The whole vocabulary is mixed, because it is common to
+all models; with the 10 best tokens of each model the distribution would be another one. The variant with one actor per model and a central critic (RLAE-
+MAPPO) is left out.
 """
 
 from __future__ import annotations
@@ -153,7 +156,7 @@ rlae = ppo.derive(
     "A controller sets the weights of a mixture of frozen language models for each span, and learns by PPO from the verdict on the answer.",
     family="search",
     environment=SpanMixture(),
-    rollout=Episodes(),
+    rollout=Episodes(max_turns=10_000),  # the token limit ends an answer, so the last span always has its verdict
     reward=EnvironmentReturn(),
     credit=GAE(gamma=1.0, lam=0.95),
     players__policy=Player(Fresh()),

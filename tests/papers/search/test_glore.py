@@ -47,6 +47,26 @@ def test_the_study_compares_the_candidates() -> None:
     assert found["held_out/oracle"] == pytest.approx(share["b"] + share["c"])
 
 
+def test_the_study_compares_with_samples_and_repairs_only_wrong_drafts() -> None:
+    """The drafts are wrong, but the model of outcomes prefers them to both refinements. Of the samples, it prefers all, and the model of steps only "bb"."""
+
+    def speak(ask):
+        if ask.request.player == "policy":
+            return "x x z" if ask.sampling.temperature == 0 else "bb" if ask.request.problem.answer == "b" else "z"
+        return {"global_refiner": "c", "local_refiner": "d"}[ask.request.player]
+
+    _, world, _ = searched(speak, lambda text: {"bb": 4.0, "z": 4.0, "c": 2.0, "d": 1.0}.get(text, 3.0))
+    world.world.purpose = "evaluate"
+    found = asyncio.run(RefinementStudy(problems=8, search=BestRefinement(marking=STEP)).measure(None, glore, world))
+    truths = [p.answer for p in TOY.held_out.draw(list(range(8)), None, None)]
+    share = {text: sum(t == text for t in truths) / 8 for text in "bc"}
+    assert 0 < share["b"] < 1
+    assert share["c"] > 0
+    assert (found["held_out/accuracy"], found["held_out/draft"], found["held_out/oracle"]) == (0.0, 0.0, share["c"])
+    assert (found["held_out/best_of_3"], found["held_out/over_best_of_3"]) == (share["b"], -share["b"])
+    assert (found["held_out/sorm_steps"], found["held_out/orm_steps"], found["held_out/over_orm"]) == (1.0, 0.5, 0.5)
+
+
 def test_the_judges_and_refiners_learn_and_the_student_is_that_of_sft() -> None:
     alone = glore.but(schedule=ConstantSchedule(), rollout=StepRepairs(marking=Separated("(?<=.)(?=.)"), count=4))
     seen = []
@@ -54,5 +74,5 @@ def test_the_judges_and_refiners_learn_and_the_student_is_that_of_sft() -> None:
     fresh = toy_run(alone)
     assert torch.equal(run.players["policy"].policy.network.logits, fresh.players["policy"].policy.network.logits)
     moved = {name for name in run.players if run.players[name].updates}
-    assert moved >= {"orm", "sorm", "global_refiner"}
+    assert moved >= {"orm", "sorm", "global_refiner", "local_refiner"}
     assert glore.schedule.stages["student"].recipe == sft

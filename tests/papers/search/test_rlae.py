@@ -18,7 +18,7 @@ from gradus.papers.search.rlae import SpanMixture, encoding, rlae, softmax
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.token_rules import MixtureOfModels
 from gradus.testing.methods import TOY, scripted_world, toy_run
-from gradus.types import Frozen, Key, Problem, Request, Sampling, UserError
+from gradus.types import Ended, Frozen, Key, Problem, Request, Sampling, UserError
 from gradus.types.players import Copy, Fresh, Player
 from gradus.types.spaces import Box
 
@@ -155,6 +155,21 @@ def test_its_parts_are_those_of_ppo() -> None:
     assert set(rlae.players) == {"policy", "critic", "one", "two"}
     assert rlae.players["policy"].model == Fresh()
     assert (SpanMixture().span, SpanMixture().acts) == (5, Box((-4.0, -4.0), (4.0, 4.0)))
+
+
+def test_a_long_answer_ends_with_a_verdict() -> None:
+    made = SMALL.but(environment=SpanMixture(span=1))
+    run = train(made, task="arithmetic", task_options={"level": "1", "operations": "+"}, setting__steps=0, seed=1)
+    world = run.at(0)[1]
+    world.sampling = replace(world.sampling, max_tokens=30)
+    for name in ("one", "two"):
+        with torch.no_grad():  # all logits are 0, so the first token follows always and no answer ends early
+            for p in run.players[name].policy.network.parameters():
+                p.zero_()
+    problem = run.task.source.draw([0], 1, Key())[0]
+    (group,) = asyncio.run(run.recipe.rollout.run([Request(problem)], world))
+    (one,) = group.trajectories
+    assert (one.links["turns"], one.ended) == (30, Ended.ENVIRONMENT)
 
 
 def test_the_models_stay_and_the_controller_learns() -> None:
