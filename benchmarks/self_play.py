@@ -32,7 +32,7 @@ EVERY = 10  # steps between two examinations
 
 
 def self_play() -> Any:
-    """The recipe ppo with a controller that plays both seats. The task does not discount, and the critic has its own network."""
+    """The recipe ppo with a controller that plays both seats. There is no discount, and the critic has its own network."""
     return recipe("ppo").but(
         players__policy=Player(Fresh(hidden=(128, 128))),
         players__reference=None,
@@ -73,9 +73,9 @@ def result(network: Any, key: Key, mark: str) -> int:
     return 0 if won is None else 1 if won == mark else -1
 
 
-def drawn(network: Any, seed: int) -> float:
-    """Returns the share of `GAMES` games that are not lost. The policy begins in every second game."""
-    key = Key(seed).fold("examination")
+def not_lost(network: Any, seed: int, name: str) -> float:
+    """Returns the share of `GAMES` games that are not lost. The policy begins in every second game. `name` and `seed` draw the moves of the other side."""
+    key = Key(seed).fold(name)
     return float(np.mean([result(network, key.fold(i), "xo"[i % 2]) >= 0 for i in range(GAMES)]))
 
 
@@ -92,10 +92,12 @@ def learns(seed: int, steps: int) -> None:
         games += len({t.links["episode"] for g in groups for t in g.trajectories})
         if run.step % EVERY:
             return
-        share = drawn(run.players["policy"].policy.network, seed)
+        network = run.players["policy"].policy.network
+        share = not_lost(network, seed, "examination")
         spent = time.process_time() - began
         print(f"seed {seed}: {share:.3f} of {GAMES} games not lost after {games:,} games, {spent:.0f} s of processor", flush=True)
         if share >= ENOUGH:
+            print(f"seed {seed}: {not_lost(network, seed, 'other games'):.3f} of {GAMES} other games not lost", flush=True)
             raise Reached
 
     with contextlib.suppress(Reached):
