@@ -9,7 +9,7 @@ this episode's own data base. The user answers a message, and tells the wish in 
 the reference actions. O has the texts that the user must hear; only messages without a call count. The order of calls does not matter, and there is no reward
 for form, steps or calls.
 
-The group has 8 dialogues of the same task. Each dialogue has new random draws of the user (`environment.varied`), so the agent meets other orders and
+The group has 8 dialogues of the same task. Each dialogue has new random draws of the user (`--task.varied true`), so the agent meets other orders and
 wordings. The loss has only the tokens $a_i$ of the agent; results of tools and words of the user are read but not learned. Stage `sft` imitates dialogues,
 stage `rl` is GRPO.
 
@@ -28,7 +28,6 @@ data base alone; here the outputs count in training, as in the paper. The cold s
 judge selects the dialogues. The lengths of the stages are our choice. The reference is the model at the start of stage `rl`.
 """
 
-from gradus.environments.orders import Orders
 from gradus.objectives.kl import KL
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.sft import sft
@@ -43,7 +42,6 @@ mua_rl = grpo.derive(
     "mua_rl",
     "GRPO in dialogues with tools and a live user: the reward is 1 if the final data base is right and the user heard the required facts.",
     family="agents",
-    environment=Orders(varied=True),
     rollout=Episodes(max_turns=30),
     reward=EnvironmentReturn(),
     objective__kl=KL(0.001),
@@ -51,13 +49,13 @@ mua_rl = grpo.derive(
     schedule=Stages(Frozen(sft=Stage(sft, Steps(150)), rl=Stage(until=Steps(200)))),
 )
 
-_DESK = {"level": "1", "instruction": "false"}
+_DESK = {"level": "1", "instruction": "false", "varied": "true"}
 
 claims = (
     same_weights(
         says="From a start that was shown dialogues, the final weights of the second stage are those of GRPO with the KL weight 0.001.",
         source="arXiv:2508.18669, the objective",
-        against="grpo --environment Orders(varied=True) --rollout Episodes(max_turns=30) --reward EnvironmentReturn --objective.kl.coefficient 0.001",
+        against="grpo --rollout Episodes(max_turns=30) --reward EnvironmentReturn --objective.kl.coefficient 0.001",
         own={"schedule": "ConstantSchedule"},
         task="orders",
         options=_DESK,
@@ -71,7 +69,7 @@ claims = (
             "in their first message."
         ),
         source="arXiv:2508.18669, the live user in the rollout; the row's 5 points; the task, the start and the sizes are ours",
-        against="mua_rl --environment.open true",
+        against="mua_rl --environment Orders(varied=True,open=True)",
         measure="held_out/accuracy:last",
         better_by=0.05,
         task="orders",

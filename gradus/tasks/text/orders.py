@@ -23,18 +23,19 @@ Wish = tuple[str, str, str]
 """The kind of a wish (drop, swap, price), the item and the new colour."""
 
 
-def orders(level: int = 1, instruction: bool = True) -> Task:
+def orders(level: int = 1, instruction: bool = True, varied: bool = False) -> Task:
     """Makes the task: serve customers with `level` wishes, from 1 to 3. A customer gives a thing back, changes its colour, or asks for a price.
 
     The customer tells one or two details per message, and the name only if asked. Unwanted things are cancelled if they are new, and returned if they are
     sent. The reward is 1 if the final orders are right and the customer heard the prices. `instruction`: whether the prompt says how to write actions.
+    `varied`: whether each dialogue about a problem has another customer, with other words in another order; else the problem decides.
     """
     source = Generated("orders", partial(make, instruction=instruction), level, LEVELS)
     return Task(
         "orders",
         replace(source, make=Noted(source.make, Frozen(practice=True))),
         replace(source, held_out=True),
-        environment=Orders(),
+        environment=Orders(varied=varied),
         provides=frozenset({"demonstration", "solution", "difficulty"}),
         about='serve a customer of a shop: "it is the cup" "say: name?" -> "cancel: k4"; a turn is a call or a message; level: wishes',
         sampling=Sampling(max_tokens=24),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,7 +23,7 @@ from gradus.types import Frozen, Group, Key, Request
 from gradus.types.batch import make_batch
 from gradus.types.signals import LogProb, LogProbs
 
-TASK = replace(orders(2), environment=mua_rl.environment)
+TASK = orders(2, varied=True)
 PROBLEM = next(p for p in TASK.source.draw(range(30), 2, Key(0)) if len(p.meta["outputs"]) == 1)
 SAID = [action for _, action in PROBLEM.meta["demonstration"]]
 OUTPUT = f"say: {PROBLEM.meta['outputs'][0]}"
@@ -81,7 +80,7 @@ def test_dialogues_of_a_group_have_their_own_users_and_data() -> None:
 
 
 def test_its_changes_to_grpo_and_the_numbers_of_the_paper() -> None:
-    assert set(changes(grpo, mua_rl)) == {"environment", "rollout", "reward", "objective.kl.coefficient", "schedule"}
+    assert set(changes(grpo, mua_rl)) == {"rollout", "reward", "objective.kl.coefficient", "schedule"}
     assert mua_rl.objective["kl"] == KL(0.001)
     assert (mua_rl.setting.group, mua_rl.rollout.max_turns) == (8, 30)
     trust = mua_rl.objective["policy"].trust
@@ -90,7 +89,7 @@ def test_its_changes_to_grpo_and_the_numbers_of_the_paper() -> None:
 
 
 def test_the_limit_is_grpo() -> None:
-    base = grpo.but(environment=mua_rl.environment, rollout=mua_rl.rollout, reward=mua_rl.reward, setting__group=8)
+    base = grpo.but(rollout=mua_rl.rollout, reward=mua_rl.reward, setting__group=8)
     check_same_update(mua_rl.but(schedule=ConstantSchedule(), objective=Frozen({**mua_rl.objective, "kl": KL(0.04)})), base, task=TOY_EPISODES)
 
 

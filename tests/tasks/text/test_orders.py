@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
-from gradus.environments.orders import Orders
 from gradus.rewards.environment import EnvironmentReturn
 from gradus.rollouts.episodes import Episodes
 from gradus.tasks.text.orders import orders, served
@@ -53,7 +51,7 @@ def test_the_problems_of_a_level(level: int) -> None:
 
 
 def test_the_expert_earns_the_reward_with_every_customer() -> None:
-    task = replace(orders(2), environment=Orders(varied=True))
+    task = orders(2, varied=True)
     problems = task.source.draw(range(6), 2, Key(1))
     world, _ = scripted_world(task, follow_demonstration, reward=EnvironmentReturn())
     groups = asyncio.run(Episodes(max_turns=30).run([Request(p, 2) for p in problems], world))
